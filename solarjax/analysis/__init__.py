@@ -1,0 +1,1 @@
+"""Summaries of results: intervals, paired differences, curves."""

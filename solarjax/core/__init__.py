@@ -1,0 +1,1 @@
+"""The engine: store, lookup, step contract, random numbers and sweeps."""

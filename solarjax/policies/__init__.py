@@ -1,0 +1,1 @@
+"""Memory policies: admission rules, victim rules, their compositions, and the registry."""

@@ -1,0 +1,1 @@
+"""Real traces: one file format and importers. numpy only."""
