@@ -1,0 +1,73 @@
+"""Device arrays of a block of traces: what the step gathers from.
+
+Similarities are computed once per workload and shared by every policy, capacity, hyper-parameter and
+policy seed; a step only gathers the N numbers of its residents. Every table is computed one workload at
+a time (`lax.map`), never in one batched product, so its bits do not depend on the block it is in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+HIGHEST = lax.Precision.HIGHEST
+
+
+class Tables(NamedTuple):
+    """Look-up tables of W workloads. Axis W leads.
+
+    similarity: `[W, Q, M] f32` cosine of query and item.
+    relevance: `[W, Q, M]` bool, or f32 grades in [0, 1].
+    relevant_total: `[W, Q] f32` sum of a query's relevance.
+    item_similarity: `[W, M, M] f32` cosine between items, or None when no policy needs it.
+    answer_recall: `[W, Q, M] f32`, or None.
+    category: `[W, Q] i32`, or None.
+    """
+
+    similarity: Array
+    relevance: Array
+    relevant_total: Array
+    item_similarity: Array | None = None
+    answer_recall: Array | None = None
+    category: Array | None = None
+
+
+class Schedule(NamedTuple):
+    """Per-step inputs of P pairs (trace, seed), time leading so that a scan slices rows.
+
+    query, arrival: `[T, P] i32` with NO_QUERY / NO_ITEM.
+    arrival_on_miss: `[T, P] i32`, or None when no arrival depends on the outcome.
+    mode: `[T, P] u8` StepMode.
+    second_half: `[T, P] bool` the scored query lies in the second half of the scored ones.
+    slope_weight: `[T, P] f32` weights w_t with slope = sum_t w_t * hit_t (see `core.metrics.slope_weights`).
+    future_uses: `[T, P, M] i32` scored queries after step t that find item m relevant; None for online policies.
+    next_use: `[T, P, M] i32` step of the first of them, NEVER if none; None for online policies.
+    """
+
+    query: Array
+    arrival: Array
+    arrival_on_miss: Array | None
+    mode: Array
+    second_half: Array
+    slope_weight: Array
+    future_uses: Array | None = None
+    next_use: Array | None = None
+
+
+def cosine_table(left: Array, right: Array) -> Array:
+    """Cosines of unit rows, `[A, D], [C, D] -> [A, C] f32`, in full float32 (never TF32 on a GPU)."""
+    return jnp.matmul(left, right.T, precision=HIGHEST)
+
+
+def workload_tables(
+    items: Array, queries: Array, relevance: Array, pairwise: bool
+) -> tuple[Array, Array, Array, Array | None]:
+    """(similarity, relevance, relevant_total, item_similarity) of ONE workload."""
+    return (
+        cosine_table(queries, items),
+        relevance,
+        relevance.astype(jnp.float32).sum(axis=1),
+        cosine_table(items, items) if pairwise else None,
+    )

@@ -1,0 +1,1 @@
+"""Policies whose admission and eviction share state."""

@@ -1,0 +1,1 @@
+"""Victim rules: what to replace."""
