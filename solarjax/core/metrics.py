@@ -117,7 +117,7 @@ def slope_weights(scored: np.ndarray) -> np.ndarray:
     """Weights that turn hits into the learning slope.
 
     The learning slope is the least-squares slope, per scored query, of the rolling mean of the hit indicator over
-    `max(20, n // 20)` scored queries (n = number of scored queries): the release's definition, recovered from its
+    `max(20, n // 25)` scored queries (n = number of scored queries): the release's definition, recovered from its
     recorded values. Being linear in the hits it is one weighted sum. With fewer than two windows the plain
     least-squares slope of the hits is used; with fewer than two scored queries it is 0.
 
@@ -131,7 +131,7 @@ def slope_weights(scored: np.ndarray) -> np.ndarray:
     weights = np.zeros(len(scored))
     if n < 2:
         return weights
-    window = max(20, n // 20)
+    window = max(20, n // 25)
     if n < window + 1:
         window = 1
     positions = np.arange(n - window + 1, dtype=np.float64)

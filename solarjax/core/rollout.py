@@ -123,9 +123,13 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
       The final carry, and the per-step outcome if `rules.per_step`.
     """
     num_lanes = lanes.capacity.shape[0]
-    state = _lanes(lambda params: rules.make(**params).init(rules.num_slots), dict(lanes.params), size=num_lanes)
+    state = _lanes(
+        lambda params: rules.make(**params).init(rules.num_slots), dict(lanes.params), size=num_lanes
+    )
     zero = jnp.zeros(num_lanes, jnp.int32)
-    carry = Carry(store.empty(rules.num_slots, num_lanes), state, zero, zero, zero_sums(num_lanes, rules.categories))
+    carry = Carry(
+        store.empty(rules.num_slots, num_lanes), state, zero, zero, zero_sums(num_lanes, rules.categories)
+    )
     num_steps = schedule.query.shape[0]
 
     def body(carry: Carry, row: tuple[Array, Schedule]) -> tuple[Carry, Outcome | None]:
@@ -167,7 +171,9 @@ def _advance(
 
     # 3. Policy.
     shown = asked & (step.mode != np.uint8(StepMode.FROZEN))
-    item = step.arrival if step.arrival_on_miss is None else jnp.where(hit, step.arrival, step.arrival_on_miss)
+    item = (
+        step.arrival if step.arrival_on_miss is None else jnp.where(hit, step.arrival, step.arrival_on_miss)
+    )
     room = before.size < lanes.capacity
     offered = (item >= 0) & ((step.mode != np.uint8(StepMode.FILL)) | room)
     item = jnp.where(offered, item, np.int32(NO_ITEM))
@@ -183,12 +189,28 @@ def _advance(
     needs_victim = writes & ~room
     victim = _victims(rules, tables, lanes, params, key, state, view, needs_victim)
     slot = jnp.where(room, before.size, victim)
-    inserted = _lanes(lambda p, s, i, v: rules.make(**p).insert(s, i, v), params, state, slot, view, size=size)
+    inserted = _lanes(
+        lambda p, s, i, v: rules.make(**p).insert(s, i, v), params, state, slot, view, size=size
+    )
     state = jax.tree.map(lambda new, old: jnp.where(writes, new, old), inserted, state)
     after = store.write(before, slot, item, writes)
 
     sums = _count(
-        rules, tables, carry.sums, scores, miss, step, row, scored, hit, asked, offered, view, writes, needs_victim, before
+        rules,
+        tables,
+        carry.sums,
+        scores,
+        miss,
+        step,
+        row,
+        scored,
+        hit,
+        asked,
+        offered,
+        view,
+        writes,
+        needs_victim,
+        before,
     )
     out = None
     if rules.per_step:
@@ -217,9 +239,7 @@ def _take(table: Array, row: Array, ids: Array) -> Array:
     return table.reshape(-1).at[index].get(mode="promise_in_bounds")
 
 
-def _score(
-    rules: Rules, tables: Tables, row: Array, ranked: Ranked, cache: Store
-) -> tuple[Scores, Array]:
+def _score(rules: Rules, tables: Tables, row: Array, ranked: Ranked, cache: Store) -> tuple[Scores, Array]:
     there = ranked.slots >= 0
     ids = jnp.take_along_axis(cache.ids, jnp.maximum(ranked.slots, 0), axis=0)
     relevance = jnp.where(there, _take(tables.relevance, row[None], ids).astype(jnp.float32), np.float32(0))
@@ -369,7 +389,8 @@ def _count(
         "queries": sums.queries + one(asked),
         "offers": sums.offers + one(offered),
         "duplicates": sums.duplicates + one(view.candidate_resident),
-        "offers_full": sums.offers_full + one(offered & ~view.candidate_resident & (view.size >= view.capacity)),
+        "offers_full": sums.offers_full
+        + one(offered & ~view.candidate_resident & (view.size >= view.capacity)),
         "admissions": sums.admissions + one(writes),
         "evictions": sums.evictions + one(evicts),
     }

@@ -68,7 +68,9 @@ def arc() -> Policy:
         b1, b2 = ((state.ghost_id >= 0).astype(jnp.float32).sum(axis=1)[i] for i in (0, 1))
         up = jnp.maximum(1, b2 / jnp.maximum(b1, 1))
         down = jnp.maximum(1, b1 / jnp.maximum(b2, 1))
-        target = jnp.where(in_b1, jnp.minimum(state.target + up, view.capacity.astype(jnp.float32)), state.target)
+        target = jnp.where(
+            in_b1, jnp.minimum(state.target + up, view.capacity.astype(jnp.float32)), state.target
+        )
         target = jnp.where(in_b2 & ~in_b1, jnp.maximum(target - down, 0), target)
         state = ARCState(
             in_t2=state.in_t2 | view.touched,

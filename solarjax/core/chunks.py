@@ -1,0 +1,96 @@
+"""Finished pieces of a sweep on disk: written whole or not at all.
+
+A sweep directory holds `sweep.json` (what is being computed and how it is cut) and `chunks/` (one npz per
+finished chunk). A chunk appears under its name only once it is complete, so a killed sweep continues with the
+chunks that are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class SweepError(ValueError):
+    """A sweep that cannot run as asked; the message says what to change."""
+
+
+def write_atomically(path: Path, write: Any) -> None:
+    """Calls `write(file)` on a temporary file beside `path`, syncs it, and moves it into place."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+class ChunkStore:
+    """Chunks of one sweep, in memory only if `directory` is None.
+
+    Raises:
+      SweepError: the directory holds another sweep, or cannot be written.
+    """
+
+    def __init__(self, directory: Path | None, config: Mapping[str, Any], layout: Mapping[str, Any]):
+        self._kept: dict[str, dict[str, np.ndarray]] = {}
+        self._folder: Path | None = None
+        self.layout = dict(layout)
+        if directory is None:
+            return
+        directory = Path(directory)
+        try:
+            (directory / "chunks").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SweepError(f"cannot write to {directory}: {error.strerror or error}") from error
+        self._folder = directory / "chunks"
+        header = directory / "sweep.json"
+        want = json.loads(json.dumps(config))
+        if header.exists():
+            try:
+                held = json.loads(header.read_text())
+                held_config, self.layout = held["config"], held["layout"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise SweepError(f"{header} is not a sweep's header; choose another directory") from error
+            if held_config != want:
+                names = sorted(k for k in want | held_config if want.get(k) != held_config.get(k))
+                raise SweepError(
+                    f"{directory} holds another sweep (different {', '.join(names)}); choose another directory"
+                )
+        else:
+            if any(self._folder.iterdir()):
+                raise SweepError(f"{directory} holds chunks without a sweep.json; choose another directory")
+            text = json.dumps({"config": want, "layout": self.layout}, indent=1, sort_keys=True)
+            try:
+                write_atomically(header, lambda file: file.write(text.encode()))
+            except OSError as error:
+                raise SweepError(f"cannot write to {directory}: {error.strerror or error}") from error
+
+    def load(self, name: str) -> dict[str, np.ndarray] | None:
+        """The arrays of a finished chunk, or None if it is missing or unreadable (then it is computed again)."""
+        if self._folder is None:
+            return self._kept.get(name)
+        try:
+            with np.load(self._folder / f"{name}.npz", allow_pickle=False) as file:
+                return {key: file[key] for key in file.files}
+        except (FileNotFoundError, zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError):
+            return None
+
+    def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keeps a finished chunk."""
+        if self._folder is None:
+            self._kept[name] = dict(arrays)
+            return
+        write_atomically(self._folder / f"{name}.npz", lambda file: np.savez(file, **dict(arrays)))
