@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from solarjax.core import streams
 from solarjax.core.parallel import block_runner
 from solarjax.core.plan import SlotGroup
-from solarjax.core.rollout import Lanes, Rules
+from solarjax.core.lanes import Lanes, Rules
 from solarjax.core.source import Block, Pair, Source
 
 

@@ -1,20 +1,23 @@
 """Top-k cosine lookup among residents, lanes last.
 
-XLA's CPU sort and top_k are far slower than k passes of max for k = 3, and their tie rule is by
-position. Ties here go to the earliest inserted resident, exactly.
+XLA's CPU sort and top_k are far slower than a few passes of max for k = 3, and their tie rule is by position.
+Ties here go to the earliest inserted resident, exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from solarjax.core.types import NO_SLOT
 
 _LAST = np.int32(2**31 - 1)
+_NONE = np.float32(-np.inf)
 
 
 class Ranked(NamedTuple):
@@ -25,6 +28,25 @@ class Ranked(NamedTuple):
     mask: Array
 
 
+def materialize(build: Callable[[], Array], always_true: Array) -> Array:
+    """The value of `build()`, computed once.
+
+    XLA on the CPU fuses a producer into each of its consumers and then recomputes it for each: a gather read by
+    six reductions runs six times. A loop boundary stops that (an optimization barrier does not).
+
+    Args:
+      build: pure function without arguments.
+      always_true: `[] bool` that is True at run time but not a constant the compiler could fold.
+    """
+    shape = jax.eval_shape(build)
+
+    def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        return jnp.bool_(False), build()
+
+    start = (always_true, jnp.zeros(shape.shape, shape.dtype))
+    return lax.while_loop(lambda carry: carry[0], body, start)[1]
+
+
 def top_k(similarity: Array, order: Array, k: int) -> Ranked:
     """The k residents of largest similarity; ties to the smallest `order`.
 
@@ -33,17 +55,46 @@ def top_k(similarity: Array, order: Array, k: int) -> Ranked:
       order: `[N, B] i32` unique insertion keys whose remainder modulo N is the slot (see `core.store`).
       k: static depth.
     """
+    bits = max(1, (similarity.shape[0] - 1).bit_length())
+    if bits * k > 30:
+        return _top_k_with_ties(similarity, order, k)
+    # Without equal values among the best, k passes find them and one more finds all their slots, packed into one
+    # integer. Equal values in any lane send the whole block through the slower exact rule.
+    slot = jnp.arange(similarity.shape[0], dtype=jnp.int32)[:, None]
+    values, packed, bound = [], jnp.zeros(similarity.shape, jnp.int32), None
+    for rank in range(k):
+        rest = similarity if bound is None else jnp.where(similarity < bound[None], similarity, _NONE)
+        bound = rest.max(axis=0)
+        values.append(bound)
+        packed = packed + jnp.where(similarity == bound[None], slot << np.int32(rank * bits), np.int32(0))
+    best = jnp.stack(values)
+    mask = (similarity >= values[-1][None]) & (similarity > _NONE)
+    packed_slots = jnp.where(mask, packed, np.int32(0)).sum(axis=0)
+    found = best > _NONE
+    count = mask.astype(jnp.int32).sum(axis=0)
+    tied = (count > found.astype(jnp.int32).sum(axis=0)).any()
+    shifts = np.arange(k, dtype=np.int32)[:, None] * np.int32(bits)
+    unpacked = (packed_slots[None] >> shifts) & np.int32(2**bits - 1)
+    fast = Ranked(jnp.where(found, unpacked, np.int32(NO_SLOT)), best, mask)
+    return lax.while_loop(
+        lambda carry: carry[0],
+        lambda carry: (jnp.bool_(False), _top_k_with_ties(similarity, order, k)),
+        (tied, fast),
+    )[1]
+
+
+def _top_k_with_ties(similarity: Array, order: Array, k: int) -> Ranked:
     num_slots = similarity.shape[0]
     slots, values = [], []
     mask = jnp.zeros(similarity.shape, bool)
     rest = similarity
     for _ in range(k):
         best = rest.max(axis=0)
-        found = best > -jnp.inf
+        found = best > _NONE
         first = jnp.where((rest == best[None]) & found[None], order, _LAST).min(axis=0)
         pick = (order == first[None]) & found[None]
         slots.append(jnp.where(found, first % np.int32(num_slots), np.int32(NO_SLOT)))
         values.append(best)
         mask = mask | pick
-        rest = jnp.where(pick, -jnp.inf, rest)
+        rest = jnp.where(pick, _NONE, rest)
     return Ranked(jnp.stack(slots), jnp.stack(values), mask)

@@ -16,7 +16,8 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
 from solarjax.core.metrics import Compensated
-from solarjax.core.rollout import Lanes, Rules, rollout
+from solarjax.core.lanes import Lanes, Rules
+from solarjax.core.rollout import rollout
 from solarjax.core.tables import Schedule, Tables
 
 AXIS = "lanes"
@@ -54,15 +55,18 @@ def block_runner(
     def last(x: Array) -> PartitionSpec:
         return PartitionSpec(*[None] * (x.ndim - 1), AXIS)
 
-    def first(x: Array) -> PartitionSpec:
-        return PartitionSpec() if shared_tables else PartitionSpec(AXIS)
-
     def second(x: Array) -> PartitionSpec:
         return PartitionSpec(None, AXIS)
 
+    def whole(x: Array) -> PartitionSpec:
+        return PartitionSpec()
+
     @jax.jit
     def run(tables: Tables, schedule: Schedule, lanes: Lanes) -> dict[str, Array]:
-        specs = (jax.tree.map(first, tables), jax.tree.map(second, schedule), jax.tree.map(last, lanes))
+        by_table = jax.tree.map(whole if shared_tables else second, tables)
+        if tables.item_similarity is not None and not shared_tables:
+            by_table = by_table._replace(item_similarity=PartitionSpec(AXIS))
+        specs = (by_table, jax.tree.map(second, schedule), jax.tree.map(last, lanes))
         names = jax.eval_shape(local, tables, schedule, lanes)
         return jax.shard_map(
             local, mesh=mesh, in_specs=specs, out_specs=jax.tree.map(last, names), check_vma=False

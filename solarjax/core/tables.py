@@ -16,14 +16,15 @@ HIGHEST = lax.Precision.HIGHEST
 
 
 class Tables(NamedTuple):
-    """Look-up tables of W workloads. Axis W leads.
+    """Look-up tables of W workloads, query-major: lanes that ask their q-th query together read one contiguous slab.
 
-    similarity: `[W, Q, M] f32` cosine of query and item.
-    relevance: `[W, Q, M]` bool, or f32 grades in [0, 1].
-    relevant_total: `[W, Q] f32` sum of a query's relevance.
-    item_similarity: `[W, M, M] f32` cosine between items, or None when no policy needs it.
-    answer_recall: `[W, Q, M] f32`, or None.
-    category: `[W, Q] i32`, or None.
+    similarity: `[Q, W, M] f32` cosine of query and item.
+    relevance: `[Q, W, M]` bool, or f32 grades in [0, 1].
+    relevant_total: `[Q, W] f32` sum of a query's relevance.
+    item_similarity: `[W, M, M] f32` cosine between items, or None when no policy needs it. Workload-major: a victim
+        rule reads all pairs of one lane's residents.
+    answer_recall: `[Q, W, M] f32`, or None.
+    category: `[Q, W] i32`, or None.
     """
 
     similarity: Array

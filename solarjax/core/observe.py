@@ -1,0 +1,101 @@
+"""From a lookup to its scores, and to what the policy may see of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from solarjax.core.lanes import Lanes, Rules, take
+from solarjax.core.lookup import Ranked, materialize
+from solarjax.core.metrics import score_retrieval
+from solarjax.core.store import Store
+from solarjax.core.tables import Tables
+from solarjax.core.types import NO_SLOT, Scores, View
+
+
+class Step(NamedTuple):
+    """One row of `Schedule`, spread to lanes (`[B]` each); `t` is `[]` and the future tables stay `[P, M]`."""
+
+    t: Array
+    query: Array
+    arrival: Array
+    arrival_on_miss: Array | None
+    mode: Array
+    second_half: Array
+    slope_weight: Array
+    future_uses: Array | None
+    next_use: Array | None
+
+
+def score(rules: Rules, tables: Tables, row: Array, ranked: Ranked, cache: Store) -> tuple[Scores, Array]:
+    """Scores of the lookup (`[B]` each) and the retrieved items `[k, B] i32` (undefined where the slot is NO_SLOT)."""
+    there = ranked.slots >= 0
+    lane = jnp.arange(row.shape[0], dtype=jnp.int32)
+    flat = jnp.maximum(ranked.slots, 0) * np.int32(row.shape[0]) + lane[None]
+    ids = cache.ids.reshape(-1).at[flat].get(mode="promise_in_bounds")
+    relevance = jnp.where(there, take(tables.relevance, row[None], ids).astype(jnp.float32), np.float32(0))
+    answer = None
+    if tables.answer_recall is not None:
+        answer = jnp.where(there, take(tables.answer_recall, row[None], ids), np.float32(0))
+    total = tables.relevant_total.reshape(-1).at[row].get(mode="promise_in_bounds")
+    return score_retrieval(relevance, ranked.values, answer, total, rules.k), ids
+
+
+def build_view(
+    rules: Rules,
+    tables: Tables,
+    lanes: Lanes,
+    step: Step,
+    cache: Store,
+    clocks: tuple[Array, Array],
+    ranked: Ranked,
+    similarity: Array,
+    scores: Scores,
+    miss: Array,
+    shown: Array,
+    item: Array,
+) -> View:
+    """The view of every lane, lane axis last. `shown [B]`: the policy sees the query; `item [B]`: the candidate."""
+    occupied = cache.ids >= 0
+    offered = item >= 0
+    on = shown.astype(jnp.float32)
+    liked = getattr(scores, rules.quality) >= np.float32(rules.like_at)
+    retrieved = ranked.mask & shown[None]
+    touched = retrieved if rules.feedback == "retrieved" else retrieved & liked[None]
+    disliked = retrieved & ~liked[None] if rules.feedback == "liked_disliked" else jnp.zeros_like(retrieved)
+    extra: dict[str, Array] = {}
+    if rules.candidate_similarity:
+        near_table = tables.item_similarity
+        row = lanes.table * np.int32(near_table.shape[1]) + jnp.maximum(item, 0)
+        near = materialize(lambda: take(near_table, row[None], cache.ids), step.t >= 0)
+        extra["candidate_similarity"] = jnp.where(occupied & offered[None], near, np.float32(-jnp.inf))
+    if rules.future:
+        for name, table in (("future_uses", step.future_uses), ("next_use", step.next_use)):
+            extra[name] = take(table[None], lanes.pair[None], cache.ids)
+            extra["candidate_" + name] = take(table[None], lanes.pair, item)
+    return View(
+        t=jnp.broadcast_to(step.t, item.shape),
+        query_count=clocks[0],
+        offer_count=clocks[1],
+        capacity=lanes.capacity,
+        size=cache.size,
+        occupied=occupied,
+        resident_id=cache.ids,
+        inserted=cache.order,
+        free_slot=jnp.where(cache.size < lanes.capacity, cache.size, np.int32(NO_SLOT)),
+        has_query=shown,
+        similarity=jnp.where(shown[None], similarity, np.float32(-jnp.inf)),
+        retrieved=retrieved,
+        retrieved_slots=jnp.where(shown[None], ranked.slots, np.int32(NO_SLOT)),
+        touched=touched,
+        disliked=disliked,
+        miss=miss * on,
+        scores=Scores(*(s * on for s in scores)),
+        has_candidate=offered,
+        candidate_id=item,
+        candidate_resident=((cache.ids == item[None]) & offered[None]).any(axis=0),
+        **extra,
+    )
