@@ -54,11 +54,11 @@ def check_arguments(
     for label, value, known in (("quality", quality, Scores._fields), ("feedback", feedback, FEEDBACKS)):
         if value not in known:
             raise SweepError(f"{label} = {value!r} is not one of {', '.join(known)}")
-    grid = {name: [float(v) for v in points] for name, points in (grid or {}).items()}
-    for name, points in grid.items():
+    points_of = {name: [float(v) for v in points] for name, points in (grid or {}).items()}
+    for name, points in points_of.items():
         if not points or len(set(points)) < len(points):
             raise SweepError(f"grid {name} = {points}: different values are needed")
     lambdas = [float(x) for x in lambdas]
     if not lambdas or min(lambdas) < 0 or not np.all(np.isfinite(lambdas)):
         raise SweepError(f"lambdas = {lambdas}: switching costs must be finite and >= 0")
-    return Arguments(capacities, seeds, grid, lambdas)
+    return Arguments(capacities, seeds, points_of, lambdas)

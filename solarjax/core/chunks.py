@@ -93,4 +93,5 @@ class ChunkStore:
         if self._folder is None:
             self._kept[name] = dict(arrays)
             return
-        write_atomically(self._folder / f"{name}.npz", lambda file: np.savez(file, **dict(arrays)))
+        payload: dict[str, Any] = dict(arrays)
+        write_atomically(self._folder / f"{name}.npz", lambda file: np.savez(file, **payload))

@@ -59,7 +59,7 @@ def count_step(
     if rules.availability:
         relevant = take(tables.relevance, row[None], view.resident_id).astype(jnp.float32) > 0
         update["available"] = sums.available + one(scored & (relevant & view.occupied).any(axis=0))
-    if rules.categories:
+    if rules.categories and tables.category is not None:
         category = tables.category.reshape(-1)[row]
         group = (jnp.arange(rules.categories, dtype=jnp.int32)[:, None] == category[None]) & scored[None]
         update["category_requests"] = sums.category_requests + one(group)

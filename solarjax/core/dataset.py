@@ -15,7 +15,10 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "requests": ("scored queries", "queries"),
     "hit_rate": ("share of scored queries with a relevant item in the top-k", _PER_QUERY),
     "recall_at_k": ("relevance retrieved / relevance there is, mean over scored queries", _PER_QUERY),
-    "precision_at_k": ("relevance retrieved / k, mean over scored queries", _PER_QUERY),
+    "precision_at_k": (
+        "relevance retrieved / items retrieved (k, or fewer while filling), mean over scored queries",
+        _PER_QUERY,
+    ),
     "set_f1": ("harmonic mean of precision@k and recall@k per query, mean over scored queries", _PER_QUERY),
     "max_similarity": (
         "best cosine of the retrieved, clipped to [0, 1], mean over scored queries",
@@ -108,9 +111,7 @@ def check_invariants(sums: Mapping[str, np.ndarray], capacity: np.ndarray, label
         "residents <= capacity": sums["final_size"] <= capacity,
         "hits <= requests": sums["hits"] <= sums["requests"],
         "admissions + duplicates <= offers": sums["admissions"] + sums["duplicates"] <= sums["offers"],
-        "all sums finite": np.logical_and.reduce(
-            [np.isfinite(sums[n]) for n in ("miss", "recall", "f1", "slope")]
-        ),
+        "all sums finite": np.logical_and.reduce([np.isfinite(sums[n]) for n in ("miss", "recall", "f1", "slope")]),
     }
     for name, holds in rules.items():
         if not np.all(holds):
@@ -129,13 +130,11 @@ def assemble(
 ) -> xr.Dataset:
     """The labelled dataset; `values` holds counters of shape `[dims...]` (`category_*`: plus a last axis)."""
     dims = tuple(dims)
-    data: dict[str, tuple] = {
-        name: (dims, array) for name, array in derive(values, answers, availability).items()
-    }
+    data: dict[str, tuple] = {name: (dims, array) for name, array in derive(values, answers, availability).items()}
     lam = np.asarray(lambdas, float)
     cost = data["miss_cost_total"][1][..., None] + lam * data["switches"][1][..., None]
     data["total_cost"] = ((*dims, "lambda"), cost)
-    coords = {**coords, "lambda": lam}
+    coords = {**coords, "lambda": list(lam)}
     if categories:
         data["category_requests"] = ((*dims, "category"), values["category_requests"])
         rate = ratio(values["category_hits"], values["category_requests"])

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from solarjax.core import streams
+from solarjax.core.lanes import Lanes, Rules
 from solarjax.core.parallel import block_runner
 from solarjax.core.plan import SlotGroup
-from solarjax.core.lanes import Lanes, Rules
 from solarjax.core.source import Block, Pair, Source
 
 
@@ -27,7 +28,7 @@ class Task(NamedTuple):
     rules: Rules
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _maker(make: Callable, static: tuple) -> Callable:
     """One factory object per (policy, structural choices): its identity keys the compilation cache."""
     return functools.partial(make, **dict(static))
@@ -68,7 +69,8 @@ def run_chunk(
     """Runs one chunk; lanes are pair-major, so that a shard of the lane axis holds whole pairs.
 
     Returns:
-      Counters of `core.metrics.Sums` plus `final_size`, each `[..., pairs * combos]`; `step_hits [T, lanes]` on request.
+      Counters of `core.metrics.Sums` plus `final_size`, each `[..., pairs * combos]`; `step_hits [T, lanes]` on
+      request.
     """
     combos = task.group.combos
     full = [*pairs, *[pairs[-1]] * (padded - len(pairs))]
@@ -85,11 +87,11 @@ def run_chunk(
         params[name] = np.tile(np.asarray([c.point[axis] for c in combos], np.float32), padded)
     table = block.table_of_pair[pair]
     lanes = Lanes(
-        table=table if source.shared_tables else (table % local).astype(np.int32),
-        pair=(pair % local).astype(np.int32),
-        capacity=np.tile(np.asarray([c.capacity for c in combos], np.int32), padded),
-        key=words[:, pair],
-        params=params,
+        table=jnp.asarray(table if source.shared_tables else table % local, jnp.int32),
+        pair=jnp.asarray(pair % local, jnp.int32),
+        capacity=jnp.asarray(np.tile([c.capacity for c in combos], padded), jnp.int32),
+        key=jnp.asarray(words[:, pair]),
+        params={name: jnp.asarray(values) for name, values in params.items()},
     )
     tables, schedule = block.tables, block.schedule
     if not (task.rules.pairwise or task.rules.candidate_similarity):

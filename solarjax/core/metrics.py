@@ -7,7 +7,7 @@ sum over 1e5 steps keeps float32 precision.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -78,30 +78,30 @@ def zero_sums(lanes: int, categories: int) -> Sums:
     def total() -> Compensated:
         return Compensated(jnp.zeros(lanes, jnp.float32), jnp.zeros(lanes, jnp.float32))
 
-    fields = {name: total() if name in _TOTALS else count() for name in Sums._fields}
+    fields: dict[str, Any] = {name: total() if name in _TOTALS else count() for name in Sums._fields}
     fields["category_requests"] = jnp.zeros((categories, lanes), jnp.int32)
     fields["category_hits"] = jnp.zeros((categories, lanes), jnp.int32)
     return Sums(**fields)
 
 
-def score_retrieval(
-    relevance: Array, similarity: Array, answer: Array | None, relevant_total: Array, k: int
-) -> Scores:
+def score_retrieval(relevance: Array, similarity: Array, answer: Array | None, relevant_total: Array) -> Scores:
     """Scores of retrievals from the k ranked items.
+
+    Precision divides by the number retrieved: k, or fewer while the cache holds fewer. The release's recorded
+    `precision_at_3` does the same.
 
     Args:
       relevance: `[k, B] f32` relevance by rank, 0 where nothing was retrieved.
       similarity: `[k, B] f32` cosine by rank, -inf where nothing was retrieved.
       answer: `[k, B] f32` answer recall by rank, or None.
       relevant_total: `[B] f32` relevance there is for the query.
-      k: retrieval depth; precision divides by k also when fewer items are resident, as the release does.
     """
     found = relevance.sum(axis=0)
     recall = found / jnp.maximum(relevant_total, np.float32(1e-9))
-    precision = found / np.float32(k)
     there = similarity > -jnp.inf
-    cosine = jnp.where(there, jnp.clip(similarity, 0, 1), np.float32(0))
     count = there.astype(jnp.float32).sum(axis=0)
+    precision = found / jnp.maximum(count, np.float32(1))
+    cosine = jnp.where(there, jnp.clip(similarity, 0, 1), np.float32(0))
     return Scores(
         hit=(found > 0).astype(jnp.float32),
         recall=recall,

@@ -13,7 +13,7 @@ from solarjax.core.lookup import Ranked, materialize
 from solarjax.core.metrics import score_retrieval
 from solarjax.core.store import Store
 from solarjax.core.tables import Tables
-from solarjax.core.types import NO_SLOT, Scores, View
+from solarjax.core.types import NO_SLOT, Scores, View, given
 
 
 class Step(NamedTuple):
@@ -41,7 +41,7 @@ def score(rules: Rules, tables: Tables, row: Array, ranked: Ranked, cache: Store
     if tables.answer_recall is not None:
         answer = jnp.where(there, take(tables.answer_recall, row[None], ids), np.float32(0))
     total = tables.relevant_total.reshape(-1).at[row].get(mode="promise_in_bounds")
-    return score_retrieval(relevance, ranked.values, answer, total, rules.k), ids
+    return score_retrieval(relevance, ranked.values, answer, total), ids
 
 
 def build_view(
@@ -68,14 +68,15 @@ def build_view(
     disliked = retrieved & ~liked[None] if rules.feedback == "liked_disliked" else jnp.zeros_like(retrieved)
     extra: dict[str, Array] = {}
     if rules.candidate_similarity:
-        near_table = tables.item_similarity
+        near_table = given(tables.item_similarity, "item_similarity")
         row = lanes.table * np.int32(near_table.shape[1]) + jnp.maximum(item, 0)
         near = materialize(lambda: take(near_table, row[None], cache.ids), step.t >= 0)
         extra["candidate_similarity"] = jnp.where(occupied & offered[None], near, np.float32(-jnp.inf))
     if rules.future:
         for name, table in (("future_uses", step.future_uses), ("next_use", step.next_use)):
-            extra[name] = take(table[None], lanes.pair[None], cache.ids)
-            extra["candidate_" + name] = take(table[None], lanes.pair, item)
+            future = given(table, name)[None]
+            extra[name] = take(future, lanes.pair[None], cache.ids)
+            extra["candidate_" + name] = take(future, lanes.pair, item)
     return View(
         t=jnp.broadcast_to(step.t, item.shape),
         query_count=clocks[0],

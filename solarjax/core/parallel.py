@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.sharding import Mesh, PartitionSpec
 
-from solarjax.core.metrics import Compensated
 from solarjax.core.lanes import Lanes, Rules
-from solarjax.core.rollout import rollout
+from solarjax.core.metrics import Compensated
+from solarjax.core.rollout import Carry, Outcome, rollout
 from solarjax.core.tables import Schedule, Tables
 
 AXIS = "lanes"
@@ -28,7 +29,35 @@ def local_mesh(devices: Sequence[Any] | None = None) -> Mesh:
     return Mesh(np.asarray(jax.local_devices() if devices is None else list(devices)), (AXIS,))
 
 
-@functools.lru_cache(maxsize=None)
+def sub_block(rules: Rules) -> int:
+    """Lanes that run through the scan together.
+
+    Many lanes spread the cost of starting XLA's kernels, few keep the state in a core's cache. A rule that reads
+    the similarities of all pairs of residents wants few: its tables are what has to stay in the cache.
+    """
+    if jax.default_backend() != "cpu":
+        return 2**20
+    if rules.pairwise:
+        return 128
+    return int(np.clip(2**19 // (rules.num_slots * 24), 64, 1024))
+
+
+def _counters(carry: Carry, outcome: Outcome | None) -> dict[str, Array]:
+    sums = carry.sums._asdict()
+    counters = {name: part.value if isinstance(part, Compensated) else part for name, part in sums.items()}
+    counters["final_size"] = carry.store.size
+    if outcome is not None:
+        counters["step_hits"] = outcome.hit.astype(np.uint8)
+    return counters
+
+
+def _join(parts: Array) -> Array:
+    """`[S, ..., b] -> [..., S * b]`."""
+    moved = jnp.moveaxis(parts, 0, -2)
+    return moved.reshape(*moved.shape[:-2], -1)
+
+
+@functools.cache
 def block_runner(
     rules: Rules, mesh: Mesh, shared_tables: bool
 ) -> Callable[[Tables, Schedule, Lanes], dict[str, Array]]:
@@ -42,15 +71,19 @@ def block_runner(
     """
 
     def local(tables: Tables, schedule: Schedule, lanes: Lanes) -> dict[str, Array]:
-        carry, outcome = rollout(rules, tables, schedule, lanes)
-        counters = {
-            name: part.value if isinstance(part, Compensated) else part
-            for name, part in carry.sums._asdict().items()
-        }
-        counters["final_size"] = carry.store.size
-        if outcome is not None:
-            counters["step_hits"] = outcome.hit.astype(np.uint8)
-        return counters
+        count = lanes.capacity.shape[0]
+        size = min(count, sub_block(rules))
+        number = -(-count // size)
+        index = jnp.minimum(jnp.arange(number * size, dtype=jnp.int32), np.int32(count - 1)).reshape(number, size)
+
+        def run_some(index: Array) -> dict[str, Array]:
+            some = jax.tree.map(lambda x: jnp.take(x, index, axis=-1), lanes)
+            return _counters(*rollout(rules, tables, schedule, some))
+
+        if number == 1:
+            return run_some(index[0])
+        parts = lax.map(run_some, index)
+        return {name: _join(part)[..., :count] for name, part in parts.items()}
 
     def last(x: Array) -> PartitionSpec:
         return PartitionSpec(*[None] * (x.ndim - 1), AXIS)
@@ -68,8 +101,8 @@ def block_runner(
             by_table = by_table._replace(item_similarity=PartitionSpec(AXIS))
         specs = (by_table, jax.tree.map(second, schedule), jax.tree.map(last, lanes))
         names = jax.eval_shape(local, tables, schedule, lanes)
-        return jax.shard_map(
-            local, mesh=mesh, in_specs=specs, out_specs=jax.tree.map(last, names), check_vma=False
-        )(tables, schedule, lanes)
+        return jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=jax.tree.map(last, names), check_vma=False)(
+            tables, schedule, lanes
+        )
 
     return run

@@ -40,9 +40,7 @@ def check_name(kind: str, name: str, known: Iterable[str], error: type[ValueErro
     """Raises `error` naming what exists and the nearest match if `name` is not in `known`."""
     known = list(known)
     if name not in known:
-        raise error(
-            f"unknown {kind} {name!r}{suggest(name, known)} (known: {', '.join(sorted(map(str, known)))})"
-        )
+        raise error(f"unknown {kind} {name!r}{suggest(name, known)} (known: {', '.join(sorted(map(str, known)))})")
 
 
 def check_value(owner: str, name: str, param: Param, value: Any, error: type[ValueError]) -> Any:

@@ -72,9 +72,7 @@ def words(key: Array, draw: Array | int, counter: Array) -> tuple[Array, Array]:
       counter: `[...] u32`, the low counter word (usually the slot number).
     """
     high = jnp.broadcast_to(jnp.asarray(draw, jnp.uint32), counter.shape)
-    return threefry2x32(
-        jnp.broadcast_to(key[0], counter.shape), jnp.broadcast_to(key[1], counter.shape), high, counter
-    )
+    return threefry2x32(jnp.broadcast_to(key[0], counter.shape), jnp.broadcast_to(key[1], counter.shape), high, counter)
 
 
 def bits(key: Array, n: int) -> Array:

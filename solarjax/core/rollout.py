@@ -91,9 +91,19 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
 
     def body(carry: Carry, row: tuple[Array, Array, Schedule]) -> tuple[Carry, Outcome | None]:
         t, next_query, plan = row
-        spread = (None if x is None else x[lanes.pair] for x in plan[:6])
-        # The future tables are [P, M] per step: gathered by resident later, never spread to lanes.
-        step = Step(t, *spread, plan.future_uses, plan.next_use)
+        on_miss = plan.arrival_on_miss
+        step = Step(
+            t=t,
+            query=plan.query[lanes.pair],
+            arrival=plan.arrival[lanes.pair],
+            arrival_on_miss=None if on_miss is None else on_miss[lanes.pair],
+            mode=plan.mode[lanes.pair],
+            second_half=plan.second_half[lanes.pair],
+            slope_weight=plan.slope_weight[lanes.pair],
+            # [P, M] per step: gathered by resident later, never spread to lanes.
+            future_uses=plan.future_uses,
+            next_use=plan.next_use,
+        )
         return _advance(rules, tables, lanes, step, next_query[lanes.pair], carry)
 
     return lax.scan(body, carry, (steps, following, schedule))
@@ -125,9 +135,7 @@ def _advance(
     offered = (item >= 0) & ((step.mode != np.uint8(StepMode.FILL)) | room)
     item = jnp.where(offered, item, np.int32(NO_ITEM))
     clocks = (carry.query_count + shown.astype(jnp.int32), carry.offer_count + offered.astype(jnp.int32))
-    view = build_view(
-        rules, tables, lanes, step, before, clocks, ranked, carry.similarity, scores, miss, shown, item
-    )
+    view = build_view(rules, tables, lanes, step, before, clocks, ranked, carry.similarity, scores, miss, shown, item)
     params = dict(lanes.params)
     key = over_lanes(random.fold_in, lanes.key, jnp.broadcast_to(step.t, (size,)), size=size)
     state, admit = over_lanes(
@@ -139,9 +147,7 @@ def _advance(
     evicts = writes & ~room
     victim = choose_victims(rules, tables, lanes, key, state, view, evicts)
     slot = jnp.where(room, before.size, victim)
-    inserted = over_lanes(
-        lambda p, s, i, v: rules.make(**p).insert(s, i, v), params, state, slot, view, size=size
-    )
+    inserted = over_lanes(lambda p, s, i, v: rules.make(**p).insert(s, i, v), params, state, slot, view, size=size)
     state = jax.tree.map(lambda new, old: jnp.where(writes, new, old), inserted, state)
     after = store.write(before, slot, item, writes)
 

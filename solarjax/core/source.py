@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 class Block(NamedTuple):
-    """Device arrays of P pairs. `table_of_pair`: `[P] i32` index into the tables (W = P, or shared by several pairs)."""
+    """Device arrays of P pairs. `table_of_pair`: `[P] i32` index into the tables (W = P, or shared by pairs)."""
 
     tables: Tables
     schedule: Schedule

@@ -96,9 +96,7 @@ def sweep(
     pair_bytes = source.bytes_per_pair(pairwise, any(n.future for n in needs))
     groups = [_groups(case, source, capacities, grid) for case in policies]
     widest = max(len(g.combos) for gs in groups for g in gs)
-    lane_cost = max(
-        lane_bytes(g.num_slots, k, source.num_steps if per_step else 0) for gs in groups for g in gs
-    )
+    lane_cost = max(lane_bytes(g.num_slots, k, source.num_steps if per_step else 0) for gs in groups for g in gs)
     try:
         check_order_range(max(g.num_slots for gs in groups for g in gs), source.num_steps)
         block_pairs = pairs_per_block(
@@ -188,9 +186,7 @@ def sweep(
         "online": json.dumps({c.label: bool(c.spec.online) for c in policies}),
         "config": json.dumps(config, sort_keys=True),
     }
-    return ds.assemble(
-        values, dims, coords, lambdas, source.answers, source.availability, source.categories, attrs
-    )
+    return ds.assemble(values, dims, coords, lambdas, source.answers, source.availability, source.categories, attrs)
 
 
 def _groups(case, source: Source, capacities: Sequence[int], grid) -> tuple[SlotGroup, ...]:
@@ -223,15 +219,12 @@ def _place(
         if name not in values:
             values[name] = np.zeros((*shape, *array.shape[:-1]), array.dtype)
         for column, combo in enumerate(task.group.combos):
-            where_k = (
-                range(len(capacities)) if task.case.spec.unbounded else [capacities.index(combo.capacity)]
-            )
+            where_k = range(len(capacities)) if task.case.spec.unbounded else [capacities.index(combo.capacity)]
             point = dict(zip(task.group.axes, combo.point, strict=True))
-            axes = [
-                [points.index(point[a])] if a in point else range(len(points)) for a, points in grid.items()
-            ]
+            axes = [[points.index(point[a])] if a in point else range(len(points)) for a, points in grid.items()]
             for at in itertools.product(where_k, *axes):
-                values[name][(trace, policy, *at, seed)] = lanes[:, column]
+                index: tuple[Any, ...] = (trace, policy, *at, seed)
+                values[name][index] = lanes[:, column]
 
 
 def _scored_steps(source: Source, pairs: Sequence[Pair], root_seed: int, padded: int) -> np.ndarray:

@@ -97,9 +97,7 @@ class Trace:
         put(self, "arrival", _index(self.name, "arrival", self.arrival, len(self.items), NO_ITEM))
         mode = np.asarray(self.mode)
         if mode.ndim != 1 or (mode.size and (mode.min() < 0 or mode.max() > max(StepMode))):
-            raise TraceError(
-                f"{self.name}: mode must hold StepMode values 0..{int(max(StepMode))}, one per step"
-            )
+            raise TraceError(f"{self.name}: mode must hold StepMode values 0..{int(max(StepMode))}, one per step")
         put(self, "mode", mode.astype(np.uint8))
         if not len(self.query) == len(self.arrival) == len(self.mode):
             raise TraceError(
@@ -134,9 +132,7 @@ class Trace:
         if self.relevant_grade is not None:
             grade = np.asarray(self.relevant_grade, dtype=np.float32)
             if grade.shape != indices.shape or not np.all((grade > 0) & (grade <= 1)):
-                raise TraceError(
-                    f"{self.name}: relevant_grade must hold one number in (0, 1] per relevant item"
-                )
+                raise TraceError(f"{self.name}: relevant_grade must hold one number in (0, 1] per relevant item")
             object.__setattr__(self, "relevant_grade", grade)
 
     def _check_optional(self) -> None:
@@ -149,9 +145,7 @@ class Trace:
             object.__setattr__(self, "arrival_on_miss", other)
         if self.answer_recall is not None:
             recall = np.asarray(self.answer_recall, dtype=np.float32)
-            if recall.shape != (len(self.queries), len(self.items)) or not np.all(
-                (recall >= 0) & (recall <= 1)
-            ):
+            if recall.shape != (len(self.queries), len(self.items)) or not np.all((recall >= 0) & (recall <= 1)):
                 raise TraceError(f"{self.name}: answer_recall must be [queries, items] in [0, 1]")
             object.__setattr__(self, "answer_recall", recall)
         if self.category is not None:
@@ -198,9 +192,7 @@ def _unit_rows(name: str, label: str, rows: np.ndarray, allow_empty: bool = Fals
     norm = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     zero = np.flatnonzero(norm[:, 0] == 0)
     if len(zero):
-        raise TraceError(
-            f"{name}: {label} row {zero[0]} has zero norm, so it has no cosine ({len(zero)} such rows)"
-        )
+        raise TraceError(f"{name}: {label} row {zero[0]} has zero norm, so it has no cosine ({len(zero)} such rows)")
     # Rows that are unit already up to rounding are kept bit for bit: a stored trace reloads unchanged.
     unit = np.abs(norm - 1) < 1e-6
     return np.where(unit, rows, (rows / norm)).astype(np.float32)

@@ -22,7 +22,7 @@ class Scores(NamedTuple):
     """Quality of one retrieval, each `[] f32` in [0, 1]; 0 where nothing was asked.
 
     hit: 1 if any retrieved item is relevant.         recall: relevance found / relevance there is.
-    precision: relevance found / k.                   f1: harmonic mean of recall and precision, as sets.
+    precision: relevance found / items retrieved.                f1: harmonic mean of recall and precision, as sets.
     max_similarity: best cosine, clipped to [0, 1].   mean_similarity: mean cosine of the retrieved, clipped.
     answer_recall: best token recall of the gold answer in one retrieved text; 0 without that table.
     """
@@ -94,6 +94,17 @@ class View(NamedTuple):
     next_use: Array | None = None
     candidate_future_uses: Array | None = None
     candidate_next_use: Array | None = None
+
+
+def given(array: Array | None, field: str) -> Array:
+    """`array`, which a caller asked the engine for.
+
+    Raises:
+      TypeError: it was not built; the policy's `PolicySpec.needs` must ask for it.
+    """
+    if array is None:
+        raise TypeError(f"{field} was read but not asked for; set it in the policy's PolicySpec.needs")
+    return array
 
 
 class Decision(NamedTuple):

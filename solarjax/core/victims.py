@@ -18,7 +18,7 @@ from solarjax.core import random
 from solarjax.core.lanes import Lanes, Rules, take
 from solarjax.core.lookup import materialize
 from solarjax.core.tables import Tables
-from solarjax.core.types import View
+from solarjax.core.types import View, given
 
 VICTIM_STREAM = 1
 """`fold_in` constant that separates the victim's draws from the admission's within a step."""
@@ -33,7 +33,7 @@ def choose_victims(
     size = needed.shape[0]
     operands = (lanes.table, dict(lanes.params), key, state, view)
     if not rules.costly_victim:
-        return _choose(rules, tables, *operands, size=size)
+        return _choose(rules, tables, operands, size)
 
     block = min(BLOCK, size)
     todo = jnp.nonzero(needed, size=size, fill_value=size)[0].astype(jnp.int32)
@@ -44,20 +44,19 @@ def choose_victims(
         number, slots = carry
         index = lax.dynamic_slice(todo, (number * np.int32(block),), (block,))
         picked = jax.tree.map(lambda x: jnp.take(x, index, axis=-1, mode="clip"), operands)
-        chosen = _choose(rules, tables, *picked, size=block)
+        chosen = _choose(rules, tables, picked, block)
         return number + 1, slots.at[index].set(chosen, mode="drop")
 
     start = (jnp.int32(0), jnp.zeros(size, jnp.int32))
     return lax.while_loop(lambda carry: carry[0] * np.int32(block) < count, choose_block, start)[1]
 
 
-def _choose(
-    rules: Rules, tables: Tables, table: Array, params: Any, key: Array, state: Any, view: View, size: int
-) -> Array:
+def _choose(rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any, View], size: int) -> Array:
+    table, params, key, state, view = operands
     axes = jax.tree.map(lambda _: -1, view)
     if rules.pairwise:
         # Lanes first here: the N * N reads of one lane stay within its own table, which a cache and a TLB can hold.
-        near, ids = tables.item_similarity, view.resident_id.T
+        near, ids = given(tables.item_similarity, "item_similarity"), view.resident_id.T
         row = table[:, None] * np.int32(near.shape[1]) + jnp.maximum(ids, 0)
         pairs = materialize(lambda: take(near, row[:, :, None], ids[:, None, :]), view.t[0] >= 0)
         view = view._replace(resident_similarity=pairs)

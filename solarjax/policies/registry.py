@@ -92,9 +92,7 @@ def _gate(threshold: str) -> dict[str, Param]:
 
 _COIN = {
     "p": Param(0.17, "admission probability once full (or always, if fill=gated)", low=0.0, high=1.0),
-    "fill": Param(
-        "free", "what is admitted regardless while filling up", choices=("free", "gated"), static=True
-    ),
+    "fill": Param("free", "what is admitted regardless while filling up", choices=("free", "gated"), static=True),
 }
 
 # fmt: off
@@ -159,8 +157,7 @@ def case(name: str, label: str | None = None, **params: Any) -> PolicyCase:
     changed = {k: full[k] for k in params if full[k] != spec.params[k].default}
     return PolicyCase(
         name=name,
-        label=label
-        or name + (f"({','.join(f'{k}={_show(v)}' for k, v in changed.items())})" if changed else ""),
+        label=label or name + (f"({','.join(f'{k}={_show(v)}' for k, v in changed.items())})" if changed else ""),
         static=tuple((k, v) for k, v in full.items() if spec.params[k].static),
         traced=tuple((k, float(v)) for k, v in full.items() if not spec.params[k].static),
     )
@@ -170,9 +167,7 @@ def _show(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def parse_cases(
-    text: str, params: list[str] | None = None
-) -> tuple[list[PolicyCase], dict[str, list[float]]]:
+def parse_cases(text: str, params: list[str] | None = None) -> tuple[list[PolicyCase], dict[str, list[float]]]:
     """Cases from a command line.
 
     Args:
@@ -188,9 +183,7 @@ def parse_cases(
     """
     names = _split_outside_brackets(text)
     if not names:
-        raise PolicyError(
-            f"no policy named in {text!r}; name some of {', '.join(POLICIES)}, or all, or every"
-        )
+        raise PolicyError(f"no policy named in {text!r}; name some of {', '.join(POLICIES)}, or all, or every")
     wanted: list[tuple[str, dict[str, str]]] = []
     for part in names:
         groups = {"all": PAPER_EIGHT, "every": tuple(POLICIES)}

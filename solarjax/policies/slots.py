@@ -9,6 +9,7 @@ from jax import Array
 from solarjax.core.types import View
 
 _LAST = np.int32(2**31 - 1)
+_NONE = np.float32(-np.inf)
 
 
 def earliest(mask: Array, view: View) -> Array:
@@ -32,17 +33,17 @@ def at_slot(slot: Array, num_slots: int) -> Array:
 def top_mean(values: Array, valid: Array, count: int) -> Array:
     """Mean of the `count` largest of `values [..., N]` within `valid`; over what is there if fewer, 0 if none.
 
-    `count` passes of max: exact for ties as well, since equal values are interchangeable in a mean.
+    Each pass finds the next smaller value; a value that occurs several times counts as often as it fits.
     """
-    rest = jnp.where(valid, values, -jnp.inf)
-    index = jnp.arange(values.shape[-1], dtype=jnp.int32)
+    held = jnp.where(valid, values, _NONE)
     total = jnp.zeros(values.shape[:-1], values.dtype)
-    number = jnp.zeros(values.shape[:-1], values.dtype)
+    left = jnp.full(values.shape[:-1], count, jnp.int32)
+    bound = jnp.full(values.shape[:-1], jnp.inf, values.dtype)
     for _ in range(count):
-        best = rest.max(axis=-1)
-        there = best > -jnp.inf
-        total = total + jnp.where(there, best, 0)
-        number = number + there.astype(values.dtype)
-        first = jnp.where(rest == best[..., None], index, _LAST).min(axis=-1)
-        rest = jnp.where(index == first[..., None], -jnp.inf, rest)
-    return total / jnp.maximum(number, 1)
+        bound = jnp.where(held < bound[..., None], held, _NONE).max(axis=-1)
+        times = (held == bound[..., None]).astype(jnp.int32).sum(axis=-1)
+        take = jnp.where(bound > _NONE, jnp.minimum(times, left), np.int32(0))
+        total = total + jnp.where(take > 0, bound, np.float32(0)) * take.astype(values.dtype)
+        left = left - take
+    used = np.int32(count) - left
+    return total / jnp.maximum(used, np.int32(1)).astype(values.dtype)

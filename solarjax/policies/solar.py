@@ -31,9 +31,7 @@ GATE_PARAMS: Mapping[str, Param] = {
 THOMPSON_PARAMS: Mapping[str, Param] = {
     "bonus": Param("similarity", "novelty bonus", choices=BONUSES, static=True),
     "ageing": Param("global", "clock of the ageing term", choices=AGEINGS, static=True),
-    "clock": Param(
-        "steps", "unit of a resident's age in the bonus", choices=("steps", "queries"), static=True
-    ),
+    "clock": Param("steps", "unit of a resident's age in the bonus", choices=("steps", "queries"), static=True),
     "forget": Param("none", "decay of the posterior to the prior", choices=FORGETS, static=True),
     "prior_alpha": Param(2.0, "alpha on insertion", low=1e-3),
     "prior_beta": Param(1.0, "beta on insertion", low=1e-3),
@@ -63,9 +61,7 @@ def solar(**params: Any) -> Policy:
 
 def solar_a(**params: Any) -> Policy:
     """Admission only: the regret gate with weighted-value eviction."""
-    return combine(
-        regret_gate(**split(params, GATE_PARAMS)), weighted_value(**split(params, WEIGHTED_PARAMS))
-    )
+    return combine(regret_gate(**split(params, GATE_PARAMS)), weighted_value(**split(params, WEIGHTED_PARAMS)))
 
 
 def solar_e(**params: Any) -> Policy:

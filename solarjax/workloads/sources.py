@@ -30,16 +30,17 @@ class GeneratedSource:
 
     Args:
       workload: from `workloads.registry.make`.
+      availability: also count queries with a relevant resident (one more gather per step).
     """
 
     shared_tables = False
     categories: tuple[str, ...] = ()
     answers = False
-    availability = True
 
-    def __init__(self, workload: Any):
+    def __init__(self, workload: Any, availability: bool = False):
         self.workload = workload
-        self.traces = (workload.name,)
+        self.availability = availability
+        self.traces: tuple[str, ...] = (workload.name,)
         self.num_steps = workload.num_steps
         self.num_queries = workload.num_queries
         self.num_items = workload.num_items
@@ -67,12 +68,12 @@ class GeneratedSource:
         query, arrival, mode = (np.asarray(x) for x in plan)
         scored = (mode >= StepMode.SCORED) & (query >= 0)
         schedule = Schedule(
-            query=query.T,
-            arrival=arrival.T,
+            query=jnp.asarray(query.T),
+            arrival=jnp.asarray(arrival.T),
             arrival_on_miss=None,
-            mode=mode.T,
-            second_half=np.stack([second_half(s) for s in scored], axis=1),
-            slope_weight=np.stack([slope_weights(s) for s in scored], axis=1).astype(np.float32),
+            mode=jnp.asarray(mode.T),
+            second_half=jnp.asarray(np.stack([second_half(s) for s in scored], axis=1)),
+            slope_weight=jnp.asarray(np.stack([slope_weights(s) for s in scored], axis=1), jnp.float32),
             future_uses=None if futures is None else futures[0],
             next_use=None if futures is None else futures[1],
         )
@@ -94,6 +95,8 @@ def _generate(generate: Callable, pairwise: bool, future: bool) -> Callable:
     @jax.jit
     def build(keys: Array) -> tuple:
         ok, tables, plan, futures = lax.map(one, keys)
+        query_major = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tables)
+        tables = query_major._replace(item_similarity=tables.item_similarity)
         if futures is not None:
             futures = tuple(jnp.swapaxes(x, 0, 1) for x in futures)
         return ok, tables, plan, futures
@@ -149,7 +152,7 @@ class RecordedSource:
                 trace.relevance_matrix(),
             ):
                 digest.update(repr(part.shape).encode())
-                digest.update(np.ascontiguousarray(part))
+                digest.update(np.ascontiguousarray(part).tobytes())
             out[trace.name] = {
                 "sha256": digest.hexdigest(),
                 "meta": dict(trace.meta),
@@ -171,20 +174,19 @@ class RecordedSource:
         scored = (mode >= StepMode.SCORED) & (query >= 0)
         on_miss = None
         if any(t.arrival_on_miss is not None for t in self._traces) or any(p[3] is not None for p in plans):
-            on_miss = np.stack([p[1] if p[3] is None else p[3] for p in plans], axis=1)
+            other = [plain if miss is None else miss for _, plain, _, miss in plans]
+            on_miss = np.stack(other, axis=1)
         uses = ahead = None
         if future:
-            both = _future_of(graded)(
-                tables.relevance, np.asarray([t for t, _ in pairs], np.int32), query.T, scored.T
-            )
+            both = _future_of(graded)(tables.relevance, np.asarray([t for t, _ in pairs], np.int32), query.T, scored.T)
             uses, ahead = both
         schedule = Schedule(
-            query=query,
-            arrival=arrival,
-            arrival_on_miss=on_miss,
-            mode=mode,
-            second_half=np.stack([second_half(s) for s in scored.T], axis=1),
-            slope_weight=np.stack([slope_weights(s) for s in scored.T], axis=1).astype(np.float32),
+            query=jnp.asarray(query),
+            arrival=jnp.asarray(arrival),
+            arrival_on_miss=None if on_miss is None else jnp.asarray(on_miss),
+            mode=jnp.asarray(mode),
+            second_half=jnp.asarray(np.stack([second_half(s) for s in scored.T], axis=1)),
+            slope_weight=jnp.asarray(np.stack([slope_weights(s) for s in scored.T], axis=1), jnp.float32),
             future_uses=uses,
             next_use=ahead,
         )
@@ -229,16 +231,14 @@ class RecordedSource:
         answers = None
         if self.answers:
             none = np.zeros((1, 1), np.float32)
-            answers = np.stack(
-                [pad(none if t.answer_recall is None else t.answer_recall, q, m) for t in self._traces]
-            )
+            answers = np.stack([pad(none if t.answer_recall is None else t.answer_recall, q, m) for t in self._traces])
         category = None
         if self.categories:
-            category = np.stack([self._categories_of(t) for t in self._traces])
+            category = np.stack([self._categories_of(t) for t in self._traces], axis=1)
         tables = Tables(
-            similarity=jnp.asarray(np.stack(parts[0])),
-            relevance=jnp.asarray(np.stack(parts[1])),
-            relevant_total=jnp.asarray(np.stack(parts[2])),
+            similarity=jnp.asarray(np.stack(parts[0], axis=1)),
+            relevance=jnp.asarray(np.stack(parts[1], axis=1)),
+            relevant_total=jnp.asarray(np.stack(parts[2], axis=1)),
             item_similarity=jnp.asarray(np.stack(parts[3])) if pairwise else None,
             answer_recall=None if answers is None else jnp.asarray(answers),
             category=None if category is None else jnp.asarray(category),
@@ -261,7 +261,7 @@ def _future_of(graded: bool) -> Callable:
     def build(relevance: Array, table: Array, query: Array, scored: Array) -> tuple[Array, Array]:
         def one(args: tuple) -> tuple[Array, Array]:
             index, plan, counts = args
-            return future_tables(relevance[index] > 0, plan, counts)
+            return future_tables(relevance[:, index] > 0, plan, counts)
 
         uses, ahead = lax.map(one, (table, query, scored))
         return jnp.swapaxes(uses, 0, 1), jnp.swapaxes(ahead, 0, 1)

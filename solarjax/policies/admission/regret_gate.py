@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from solarjax.core.types import Key, View
+from solarjax.core.types import Key, View, given
 from solarjax.policies.combine import Admission
 from solarjax.policies.slots import top_mean
 
@@ -41,7 +41,7 @@ def information_gain(view: View) -> Array:
 
     Both cosines are clipped to [0, 1] (the mean is clipped, not its terms). Over the residents before the write.
     """
-    near = view.candidate_similarity
+    near = given(view.candidate_similarity, "candidate_similarity")
     best = jnp.clip(near.max(), 0, 1)
     mean = jnp.clip(top_mean(near, view.occupied, 5), 0, 1)
     gain = jnp.maximum(np.float32(0.6) * (1 - best) - np.float32(0.4) * mean, 0)
@@ -134,7 +134,7 @@ def regret_gate(
 def _release_threshold(state: GateState, value: Array, counts: Array, lam: Array | float) -> GateState:
     index = jnp.arange(WINDOW, dtype=jnp.int32)
     here = (index == state.signals % np.int32(WINDOW)) & counts
-    window = jnp.where(here, value, state.window)
+    window = jnp.where(here, value, given(state.window, "window"))
     full = counts & (state.signals >= WINDOW - 1)
     mean = window.sum() / np.float32(WINDOW)
     std = jnp.sqrt(jnp.square(window - mean).sum() / np.float32(WINDOW))

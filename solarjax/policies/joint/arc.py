@@ -2,7 +2,7 @@
 
 Two lists of residents (T1 seen once, T2 seen again) and two of ghosts (B1, B2: ids lately evicted from each).
 A hit in a ghost list moves the target size p of T1. Exact keys become semantic hits thus: a resident that is
-retrieved counts as seen again, and an arrival whose id is a ghost counts as a ghost hit.
+retrieved counts as seen again, so does one that arrives again, and an arrival whose id is a ghost is a ghost hit.
 
 References:
   Megiddo, Modha. ARC: a self-tuning, low overhead replacement cache. FAST 2003.
@@ -62,18 +62,19 @@ def arc() -> Policy:
             here = at_slot(view.retrieved_slots[rank], len(stamp)) & view.touched
             stamp = jnp.where(here, clock, stamp)
             clock = clock + view.has_query.astype(jnp.int32)
+        again = (view.resident_id == view.candidate_id) & view.candidate_resident
+        stamp = jnp.where(again, clock, stamp)
+        clock = clock + view.candidate_resident.astype(jnp.int32)
         new = view.has_candidate & ~view.candidate_resident
         ghost = (state.ghost_id == view.candidate_id) & new
         in_b1, in_b2 = ghost[0].any(), ghost[1].any()
         b1, b2 = ((state.ghost_id >= 0).astype(jnp.float32).sum(axis=1)[i] for i in (0, 1))
         up = jnp.maximum(1, b2 / jnp.maximum(b1, 1))
         down = jnp.maximum(1, b1 / jnp.maximum(b2, 1))
-        target = jnp.where(
-            in_b1, jnp.minimum(state.target + up, view.capacity.astype(jnp.float32)), state.target
-        )
+        target = jnp.where(in_b1, jnp.minimum(state.target + up, view.capacity.astype(jnp.float32)), state.target)
         target = jnp.where(in_b2 & ~in_b1, jnp.maximum(target - down, 0), target)
         state = ARCState(
-            in_t2=state.in_t2 | view.touched,
+            in_t2=state.in_t2 | view.touched | again,
             stamp=stamp,
             clock=clock,
             ghost_id=jnp.where(ghost, np.int32(NO_ITEM), state.ghost_id),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from solarjax.core.types import Key, Policy, State, View
+from solarjax.core.types import Key, Policy, State, View, given
 from solarjax.policies.slots import earliest
 
 _LAST = np.int32(2**31 - 1)
@@ -30,16 +30,18 @@ def oracle() -> Policy:
     """
 
     def worst(view: View) -> tuple[Array, Array, Array]:
-        fewest = jnp.where(view.occupied, view.future_uses, _LAST).min()
-        tied = view.occupied & (view.future_uses == fewest)
-        farthest = jnp.where(tied, view.next_use, np.int32(-1)).max()
-        return fewest, farthest, tied & (view.next_use == farthest)
+        uses, ahead = given(view.future_uses, "future_uses"), given(view.next_use, "next_use")
+        fewest = jnp.where(view.occupied, uses, _LAST).min()
+        tied = view.occupied & (uses == fewest)
+        farthest = jnp.where(tied, ahead, np.int32(-1)).max()
+        return fewest, farthest, tied & (ahead == farthest)
 
     def observe(key: Key, state: State, view: View) -> tuple[State, Array]:
         del key  # deterministic
         fewest, farthest, _ = worst(view)
-        uses = view.candidate_future_uses
-        better = (uses > fewest) | ((uses == fewest) & (view.candidate_next_use < farthest))
+        uses = given(view.candidate_future_uses, "candidate_future_uses")
+        ahead = given(view.candidate_next_use, "candidate_next_use")
+        better = (uses > fewest) | ((uses == fewest) & (ahead < farthest))
         return state, view.has_candidate & ((view.size < view.capacity) | better)
 
     def victim(key: Key, state: State, view: View) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from solarjax.core import random
-from solarjax.core.types import Key, View
+from solarjax.core.types import Key, View, given
 from solarjax.policies.combine import Victim
 from solarjax.policies.slots import argmin_resident, at_slot, top_mean
 
@@ -38,7 +38,7 @@ class ThompsonState(NamedTuple):
 def novelty(view: View) -> Array:
     """`[N] f32`: clip(1 - mean cosine to the 3 nearest OTHER residents, 0, 1); fewer if fewer; 0.5 alone."""
     other = view.occupied[None, :] & ~jnp.eye(len(view.occupied), dtype=bool)
-    mean = top_mean(view.resident_similarity, other, 3)
+    mean = top_mean(given(view.resident_similarity, "resident_similarity"), other, 3)
     return jnp.where(view.size > 1, jnp.clip(1 - mean, 0, 1), np.float32(0.5))
 
 
@@ -62,7 +62,7 @@ def thompson(
       `idle` adds it to a resident each time it has gone another `age_period` queries without being retrieved (paper).
     Bonus: `similarity` = weight * novelty (release); `age` = weight * exp(-age / age_scale) (paper);
       `similarity_age` = their product; age in steps or in queries (`clock`).
-    Forget: `discount` lets both parameters decay to the prior by the factor `discount` at each query, before the update.
+    Forget: `discount` lets both parameters decay to the prior by `discount` at each query, before the update.
     """
 
     def init(num_slots: int) -> ThompsonState:
@@ -87,7 +87,7 @@ def thompson(
             due = view.has_query & (view.query_count % period == 0)
             beta = beta + jnp.where(view.occupied & ~view.retrieved & due, age_step, np.float32(0))
         elif ageing == "idle":
-            last = jnp.where(view.retrieved, view.query_count, last)
+            last = jnp.where(view.retrieved, view.query_count, given(last, "last_retrieved"))
             idle = view.query_count - last
             due = view.has_query & view.occupied & (idle > 0) & (idle % period == 0)
             beta = beta + jnp.where(due, age_step, np.float32(0))
@@ -99,7 +99,7 @@ def thompson(
         if bonus in ("similarity", "similarity_age"):
             extra = novelty(view)
         if bonus in ("age", "similarity_age"):
-            age = (_now(view, clock) - state.born).astype(jnp.float32)
+            age = (_now(view, clock) - given(state.born, "born")).astype(jnp.float32)
             decay = jnp.exp(-age / age_scale)
             extra = decay if bonus == "age" else extra * decay
         return argmin_resident(theta + bonus_weight * extra, view)

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from solarjax.core.types import Key, View
+from solarjax.core.types import Key, View, given
 from solarjax.policies.combine import Victim
 from solarjax.policies.slots import argmin_resident, at_slot
 
 
 class WeightedValueState(NamedTuple):
-    """last_accessed: `[N] i32` step of the last access, insertion included.  access_count: `[N] i32`, 0 on insertion."""
+    """last_accessed: `[N] i32` step of the last access or insertion.  access_count: `[N] i32`, 0 on insertion."""
 
     last_accessed: Array
     access_count: Array
@@ -29,8 +29,8 @@ def weighted_value(
     novelty_weight: Array | float,
     recency_scale: Array | float,
 ) -> Victim:
-    """Evicts the resident of least value
-    `w_r exp(-(t - last_accessed) / scale) + w_f access_count / max(offers, 1) + w_n clip(1 - nearest-other cosine, 0, 1)`.
+    """Evicts the resident of least value `w_r exp(-(t - last_accessed) / scale) + w_f access_count / max(offers, 1)
+    + w_n clip(1 - nearest-other cosine, 0, 1)`.
 
     `offers` counts every arrival so far, duplicates and the present one included. Alone, novelty is 1.
     """
@@ -45,7 +45,7 @@ def weighted_value(
         del key  # deterministic
         num_slots = len(view.occupied)
         other = view.occupied[None, :] & ~jnp.eye(num_slots, dtype=bool)
-        nearest = jnp.where(other, view.resident_similarity, np.float32(0)).max(axis=1)
+        nearest = jnp.where(other, given(view.resident_similarity, "resident_similarity"), np.float32(0)).max(axis=1)
         idle = (view.t - state.last_accessed).astype(jnp.float32)
         offers = jnp.maximum(view.offer_count, 1).astype(jnp.float32)
         value = (

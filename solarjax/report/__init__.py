@@ -1,0 +1,1 @@
+"""Reports from stored results only: nothing here computes a hit rate."""

@@ -1,0 +1,97 @@
+"""Sizes and SHA-256 sums of the public data files, so that a report names exactly what it ran on."""
+
+from __future__ import annotations
+
+# Two lines a file: path below the data folder and bytes; SHA-256.
+_TABLE = """
+locomo/locomo10.json 2805274
+  79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4
+friendsqa/friendsqa_dev.json 1956720
+  3a85d3fcb175589ffd050fb4bf431da77a6e12589c8ec03f1d54060ce33ec703
+friendsqa/friendsqa_tst.json 1842820
+  a98f24d4b04ac9f8d9468088febf304bd90eada134537277c1a425e31c0372bc
+dialsim/dialsim_corpus_bigbang.txt 1415710
+  ed116e086158555b89bc6823e0e0fd32929e80079f97017fa87063388cfaf32f
+dialsim/dialsim_corpus_friends.txt 1178386
+  a54c78565e5f22df0f1cf65222661bc554212eaccb493d6a145acc4b77dee7c4
+dialsim/dialsim_corpus_theoffice.txt 1363342
+  3c961a41a6bb92d85d0631082a8b1de7943f0bbf00e18a8cece01c376d13a115
+solar_synthetic/cycling-m10-seed1337.npz 73679
+  4a2faf1c4d9d45a586d4cc242c7ff204f18d04cb050e23072b15f5aca0bfbd38
+solar_synthetic/cycling-m10-seed42.npz 73688
+  fe3f66957e277296312404ea7b46e38bcd39a17ae4d66a7ad168d7766fdfbc1e
+solar_synthetic/cycling-m15-seed1337.npz 109508
+  19872056be7baeb768fe6a498023d156b7bd0c3245cdda70d5ae0d62f4dbfc3b
+solar_synthetic/cycling-m15-seed42.npz 109477
+  edee7a84cb666c1e4e1cd6b4ebcef977e2e604df8c47d7f24f8a2207e0e9fa37
+solar_synthetic/cycling-m20-seed1337.npz 145378
+  6a331c7dd5236663c5f12f8ae0f717eb8630a0cd972378a4f36e7dd4c15137fb
+solar_synthetic/cycling-m20-seed42.npz 145357
+  86fa387b349590f6ffb749cdd9ac887b1c963e892f81167e6cf8be845a0b0308
+solar_synthetic/cycling-m30-seed1337.npz 216970
+  8c6821f6a2f3410f45a779b78fa95729593a6d7623e7717f25a8be7c89658b83
+solar_synthetic/cycling-m30-seed42.npz 217016
+  1ca1ed726ef1fb9607f642145e578da1782e34a23d7e6082536c97bcd16b8779
+solar_synthetic/cycling-m50-seed1337.npz 360310
+  978c0eda0ec4b5f14456591abfe268124cfc42719354246a7795b7e1e639a755
+solar_synthetic/cycling-m50-seed42.npz 360246
+  e63125235e76f6bd334a7be4716b9d323f20d2c0c13fc914ac8b0fe5a1c66f2e
+solar_synthetic/retrieval_noise_static-K10-seed1337-prefill.npy 148
+  2274d977272fb6740f4e675364b2accb97d5b3de86dddcf68566eac832f4f321
+solar_synthetic/retrieval_noise_static-K10-seed42-prefill.npy 148
+  42830b42c41b82aa330ef006a755a5111990f588a4b465c76a5a4604fe8f9c1c
+solar_synthetic/retrieval_noise_static-K100-seed1337-prefill.npy 328
+  3048f2dc999bc60a9fe740771f106ff946090aa15e4553c3e54f076b6fe51e73
+solar_synthetic/retrieval_noise_static-K100-seed42-prefill.npy 328
+  1746b299c60f1aadc9c7cfd5b40ec08b051c7451bd0cb95e9a4c4c538b7234fd
+solar_synthetic/retrieval_noise_static-K1000-seed1337-prefill.npy 2128
+  1997c238cd4cfb8059e1c2c71577df71be577c7ecbbb57e90b7d5de1502a2035
+solar_synthetic/retrieval_noise_static-K1000-seed42-prefill.npy 2128
+  e7cf5628954203cfc5e8ac712a010765a84240c756a65f03902e2feea4cc631d
+solar_synthetic/retrieval_noise_static-K20-seed1337-prefill.npy 168
+  84368fc4d84028e581ae2d6c63798437f68ae54db3790979124dabeadaad8792
+solar_synthetic/retrieval_noise_static-K20-seed42-prefill.npy 168
+  5bb2cbe55b04623444979f442cc5b7dbc9b6b418bf5fb6a91134275d43faac5c
+solar_synthetic/retrieval_noise_static-K200-seed1337-prefill.npy 528
+  1a50f90e873dfc29735372d4c95904e025c9c6a12127c80851d442221fd06044
+solar_synthetic/retrieval_noise_static-K200-seed42-prefill.npy 528
+  549e15eed8220cf6c26d372b4f1a837b1ae0c4f8b02782d9f41265e781428a2d
+solar_synthetic/retrieval_noise_static-K2000-seed1337-prefill.npy 4128
+  ef827bb7458740eb6d85330ccbfc2841f48d27c1ea74641ff9ca8d730f2bcce6
+solar_synthetic/retrieval_noise_static-K2000-seed42-prefill.npy 4128
+  4e2f51993107a79a003af9209f1ec2ad6bb65d4aa790baa68080114eb01ccbdb
+solar_synthetic/retrieval_noise_static-K50-seed1337-prefill.npy 228
+  64ee129039be0d67d3e17d104f83bc66c3652a3e6893aff16e6af1fa72ce824f
+solar_synthetic/retrieval_noise_static-K50-seed42-prefill.npy 228
+  3e004739f33629762a6fd2543958af550fd89cfba1880434ae50d98ace16cc60
+solar_synthetic/retrieval_noise_static-K500-seed1337-prefill.npy 1128
+  f77c5ae4cc45ae14663d945a9e5c08c6cf138880a7992c53365301c60820c0e0
+solar_synthetic/retrieval_noise_static-K500-seed42-prefill.npy 1128
+  6fcbd7f4c27352e80f1b1773745e62336c0d1ae3435c9f625d8473f129ae13c8
+solar_synthetic/retrieval_noise_static-K5000-seed1337-prefill.npy 10128
+  0bd0cb11d127c8dceaf54b67bab1dc3486636b148db118612d2eef623520c258
+solar_synthetic/retrieval_noise_static-K5000-seed42-prefill.npy 10128
+  50f8d3f1a367d297c7b35ad22540d44bf2df696b652d4091efaf145b6755f900
+solar_synthetic/retrieval_noise_static-seed1337.npz 2865242
+  5c8f3e3fa0f1aa07ef852cb478fb3baa176d8eb01e697d21e4bc181d62789214
+solar_synthetic/retrieval_noise_static-seed42.npz 2865456
+  46a5463a49e75762dd10a8f4e7832eb3642b1280ac18ca92e9cdf15650abff9b
+solar_synthetic/retrieval_noise_stream-seed1337.npz 5295157
+  46be6a0ab9e8bc1398bd6a22a7f4b2182406096fd809a518b86493863a5c5a15
+solar_synthetic/retrieval_noise_stream-seed42.npz 5295868
+  3a64840da0771245f58666125a51076eb0a0bf94f56eef8408b730ae3522b455
+solar_synthetic/topic_drift-seed1337.npz 404270
+  20a65bf6310b7988a9ee0bce6f4c9b3fdc8ac98cff292405025671dfac7d6af7
+solar_synthetic/topic_drift-seed42.npz 404386
+  d0b98ba3c8103c7c55bd9fb14fd4fe2fac1a2cff4cf246b5d5c619b76bf82bfc
+solar_synthetic/working_set-seed1337.npz 314025
+  a1f72ff7085309bb899643905884f259aec5bdf736b3d88c28f8c8e29f3f5fb7
+solar_synthetic/working_set-seed42.npz 314013
+  c2d08d74194377611ae0f74116fbb318fcb108d85305852c94ad3c0c0ae916ee
+"""
+_WORDS = _TABLE.split()
+
+CHECKSUMS: dict[str, tuple[int, str]] = {
+    path: (int(size), digest) for path, size, digest in zip(_WORDS[0::3], _WORDS[1::3], _WORDS[2::3], strict=True)
+}
+"""Path below the data folder to (bytes, SHA-256)."""
