@@ -1,95 +1,96 @@
 """Runs the tables of the report and renders it: called by scripts/reproduce, which sets up the environment.
 
-Every run is one `solarjax run` in a process of its own, as many at a time as there are cores, because compiling is
-what takes the time. Runs that are complete are left alone, stopped ones continue, runs made by other code are
-made again.
+The plan is a list of batches. A batch is one process that makes its runs one after the other, so that they share
+what is compiled and encoded; batches run side by side, one per core, because compiling is what takes the time and
+uses one core. Runs that are complete are left alone, stopped ones continue, and those made by other code are made
+again.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from solarjax import provenance
+from solarjax.cli import runtime
 from solarjax.cli.errors import run_guarded
-from solarjax.cli.job import Job
+from solarjax.cli.job import Job, execute
+from solarjax.cli.parsing import pairs
 from solarjax.cli.sources import SourceSpec
 from solarjax.report import render, stored
 
 ROOT = Path(__file__).resolve().parents[1]
 POLICIES = "all,oracle"
 CONTROLS = "all,random,bernoulli,keep_first,reservoir,oracle"
+TOPICS = (10, 15, 20, 30, 50)
 
 
 @dataclass(frozen=True)
-class Step:
-    """One run of the plan. `after`: another step's name that must be done first (it fills the embedding cache)."""
+class Run:
+    """One run of the plan and the name of its folder."""
 
     name: str
     job: Job
-    after: str | None = None
 
 
-def workload(name: str, *settings: str) -> SourceSpec:
-    """A generated workload."""
-    return SourceSpec("workload", name, settings=settings)
+Batch = list[Run]
 
 
-def synthetic(quick: bool) -> list[Step]:
-    """The paper's workloads: 200 seeds, or 1,000 and more capacities."""
+def synthetic(quick: bool) -> list[Batch]:
+    """The paper's workloads: 200 seeds, or 1,000, more capacities and the controls."""
     seeds = tuple(range(200 if quick else 1000))
     policies = POLICIES if quick else CONTROLS
-    many = (10, 15, 20, 30, 50) if quick else (5, 10, 15, 20, 30, 50, 75, 100, 150, 200)
-    base = Job(SourceSpec("workload", "cycling"), policies, seeds=seeds)
-    steps = [
-        Step(f"cycling-m{m}", replace(base, source=workload("cycling", f"n_topics={m}"), capacities=(10,)))
-        for m in (50, 30, 20, 15, 10)
+
+    def run(name: str, workload: str, *settings: str, capacities: tuple[int, ...]) -> Run:
+        source = SourceSpec("workload", workload, settings=settings)
+        return Run(name, Job(source, policies, capacities=capacities, seeds=seeds))
+
+    some = (15, 20, 30, 50) if quick else (5, 10, 15, 20, 30, 50, 75, 100, 150, 200)
+    batches = [
+        [run(f"cycling-m{m}", "cycling", f"n_topics={m}", capacities=(10,)) for m in TOPICS],
+        [run("working_set", "working_set", capacities=some)],
+        [run("topic_drift", "topic_drift", capacities=(20,) if quick else (10, 20, 40))],
     ]
-    steps.insert(0, Step("working_set", replace(base, source=workload("working_set"), capacities=many)))
-    steps.append(
-        Step(
-            "topic_drift",
-            replace(base, source=workload("topic_drift"), capacities=(20,) if quick else (10, 20, 40)),
-        )
-    )
     if not quick:
-        zipf = workload("working_set", "popularity=zipf")
-        steps.insert(1, Step("working_set-zipf", replace(base, source=zipf, capacities=many)))
-    return steps
+        batches[1].append(run("working_set-zipf", "working_set", "popularity=zipf", capacities=some))
+    return batches
 
 
-def dialogues(quick: bool, kind: str, files: tuple[Path, ...]) -> list[Step]:
-    """Real conversations under the protocols without a language model."""
-    seeds = tuple(range(10 if quick else 100))
+def dialogues(quick: bool, kind: str, files: tuple[Path, ...]) -> Batch:
+    """Real conversations under the protocols without a language model: 10 seeds of the schedule, or 100."""
     variants = [("P2", ("mean=100",)), ("P1", ())]
     if not quick:
         variants += [("P2", ("mean=30",)), ("P2", ("mean=300",))]
-    steps: list[Step] = []
-    for protocol, settings in variants:
-        source = SourceSpec(kind, settings=settings, files=files, protocol=protocol)
-        job = Job(source, POLICIES if quick else f"{POLICIES},random,bernoulli", seeds=seeds,
-                  capacities=(10, 50) if quick else (10, 20, 50, 100))  # fmt: skip
-        name = "-".join([kind, protocol, *settings])
-        steps.append(Step(name, job, after=steps[0].name if steps else None))
-    return steps
+    base = Job(
+        SourceSpec(kind, files=files),
+        POLICIES if quick else f"{POLICIES},random,bernoulli",
+        capacities=(10, 50) if quick else (10, 20, 50, 100),
+        seeds=tuple(range(10 if quick else 100)),
+    )
+    return [
+        Run("-".join([kind, protocol, *settings]),
+            replace(base, source=replace(base.source, protocol=protocol, settings=settings)))
+        for protocol, settings in variants
+    ]  # fmt: skip
 
 
 def find_data(name: str, given: list[Path]) -> tuple[tuple[Path, ...], str]:
     """The files of a data set, or none and the reason."""
     if given:
-        return tuple(given), ""
+        return tuple(path.resolve() for path in given), ""
     from solarjax.core.trace import TraceError
     from solarjax.traces.datasets import find
 
     try:
-        return find(name), ""
+        return tuple(Path(os.path.relpath(path, ROOT)) for path in find(name)), ""
     except TraceError as problem:
         return (), str(problem)
 
@@ -105,10 +106,10 @@ def encoder_problem() -> str:
     return ""
 
 
-def plan(arguments: argparse.Namespace) -> tuple[list[Step], list[str]]:
-    """The runs, and remarks about what cannot run here."""
+def plan(arguments: argparse.Namespace) -> tuple[list[Batch], list[str]]:
+    """The batches, longest first, and remarks about what cannot run here."""
     quick = arguments.quick
-    steps, remarks = synthetic(quick), []
+    batches, remarks = synthetic(quick), []
     wanted = [("locomo", arguments.locomo)] + ([] if quick else [("friendsqa", arguments.friendsqa)])
     blocked = encoder_problem()
     for kind, given in wanted:
@@ -116,81 +117,117 @@ def plan(arguments: argparse.Namespace) -> tuple[list[Step], list[str]]:
         if blocked or reason:
             remarks.append(f"{kind} did not run: {blocked or reason}")
         else:
-            steps = dialogues(quick, kind, files)[:1] + steps + dialogues(quick, kind, files)[1:]
+            batches.insert(0, dialogues(quick, kind, files))
     if arguments.seeds:
-        steps = [replace(step, job=replace(step.job, seeds=tuple(range(arguments.seeds)))) for step in steps]
-    return steps, remarks
+        fewer = tuple(range(arguments.seeds))
+        batches = [[replace(run, job=replace(run.job, seeds=fewer)) for run in batch] for batch in batches]
+    return batches, remarks
 
 
-def finished(step: Step, folder: Path) -> bool:
+def is_finished(run: Run, folder: Path) -> bool:
     """True if the run is stored, complete and current; a run of other code or settings is removed."""
     if not (folder / stored.PROVENANCE).exists():
         return False
     try:
-        return stored.prepare(folder, step.job.config(), provenance.code_fingerprint()) is not None
+        return stored.prepare(folder, run.job.config(), provenance.code_fingerprint()) is not None
     except stored.StoreError as problem:
-        print(f"  {step.name}: made again ({problem})")
+        print(f"  {run.name} will be made again: {problem}", flush=True)
         shutil.rmtree(folder)
         return False
 
 
-def run_all(steps: list[Step], out: Path, workers: int) -> None:
-    """Runs what is not finished, `workers` at a time.
+def work(batch: Batch, out: Path) -> None:
+    """Makes the runs of a batch in this process. Raises what `execute` raises."""
+    from solarjax.workloads.padded import PaddedSource, common_size
+    from solarjax.workloads.registry import make
+
+    sources: list[PaddedSource | None] = [None] * len(batch)
+    if len(batch) > 1 and batch[0].job.source.kind == "workload":
+        # Several sizes of a workload share one compiled program when they are padded to the largest.
+        made = [make(run.job.source.name, **pairs("--set", run.job.source.settings)) for run in batch]
+        sources = [PaddedSource(workload, common_size(made)) for workload in made]
+    for run, source in zip(batch, sources, strict=True):
+        start = time.monotonic()
+        print(f"  {run.name} ...", flush=True)
+        execute(run.job, out / run.name, source=source)
+        print(f"  {run.name} done in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def work_all(batches: Sequence[Batch], words: Sequence[str], workers: int) -> None:
+    """Makes the batches in processes of their own, `workers` at a time.
+
+    Args:
+      batches: what is not finished.
+      words: arguments that make a process build the same plan.
+      workers: how many at a time; with several, each keeps to one device.
 
     Raises:
-      SystemExit: a run failed; the others are stopped.
+      SystemExit: one failed; the others are stopped.
     """
-    done = {step.name for step in steps if finished(step, out / step.name)}
-    waiting = [step for step in steps if step.name not in done]
-    print(f"{len(done)} of {len(steps)} runs are there already; {workers} at a time.")
-    running: dict[str, tuple[subprocess.Popen[str], float]] = {}
+    waiting = list(batches)
+    running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         while waiting or running:
-            for step in [s for s in waiting if s.after is None or s.after in done]:
-                if len(running) < workers:
-                    print(f"  {step.name} started", flush=True)
-                    waiting.remove(step)
-                    running[step.name] = (launch(step, out / step.name, workers), time.monotonic())
+            while waiting and len(running) < workers:
+                batch = waiting.pop(0)
+                only = ",".join(run.name for run in batch)
+                running[only] = launch([*words, "--only", only, "--devices", "1" if workers > 1 else "0"])
             time.sleep(0.1)
-            for name, (process, start) in list(running.items()):
-                if process.poll() is None:
-                    continue
-                del running[name]
-                if process.returncode:
-                    raise SystemExit(f"reproduce: the run {name} failed (exit code {process.returncode}), see above")
-                done.add(name)
-                print(f"  [{len(done)}/{len(steps)}] {name} done in {time.monotonic() - start:.0f} s", flush=True)
+            for only, process in list(running.items()):
+                if process.poll() is not None:
+                    del running[only]
+                    if process.returncode:
+                        raise SystemExit(f"reproduce: {only} failed (exit code {process.returncode}), see above")
     finally:
-        for process, _ in running.values():
+        for process in running.values():
             process.terminate()
 
 
-def launch(step: Step, folder: Path, workers: int) -> subprocess.Popen[str]:
-    """Starts one run; with several at a time each keeps to one core."""
-    words = shlex.split(step.job.command(folder))
-    devices = ["--devices", "1"] if workers > 1 else []
-    command = [sys.executable, "-m", "solarjax.cli.main", *words[1:], *devices, "--quiet"]
-    return subprocess.Popen(command, cwd=ROOT, text=True)
+def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Starts this script again with other arguments."""
+    return subprocess.Popen([sys.executable, __file__, *words], cwd=ROOT)
 
 
-def main() -> None:
-    """Parses the arguments, runs, renders."""
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; errors end the process with code 2."""
     parser = argparse.ArgumentParser(prog="scripts/reproduce", description="Reproduce the tables of the report.")
     parser.add_argument("--quick", action="store_true", help="200 seeds and fewer settings: minutes, not hours")
     parser.add_argument("--locomo", type=Path, action="append", default=[], help="locomo10.json, if it is elsewhere")
     parser.add_argument("--friendsqa", type=Path, action="append", default=[], help="a FriendsQA file (repeatable)")
     parser.add_argument("--seeds", type=int, help="another number of seeds, for a trial")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="runs at a time")
+    parser.add_argument("--workers", type=int, default=runtime.cores(), help="processes at a time (default: cores)")
     parser.add_argument("--out", type=Path, help="folder of the report (default: reports/quick or reports/full)")
-    arguments = parser.parse_args()
+    parser.add_argument("--only", help=argparse.SUPPRESS)
+    parser.add_argument("--devices", type=int, default=0, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
     if arguments.workers < 1 or (arguments.seeds is not None and arguments.seeds < 1):
         parser.error("--workers and --seeds are whole numbers from 1")
-    out = arguments.out or Path("reports") / ("quick" if arguments.quick else "full")
+    if arguments.out is None:
+        arguments.out = Path("reports") / ("quick" if arguments.quick else "full")
+    return arguments
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Makes what is missing and renders the report."""
+    words = sys.argv[1:] if words is None else words
+    arguments = parse(words)
+    out = arguments.out
+    # A stopped driver takes its processes with it: the exception passes through `work_all`.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     start = time.monotonic()
-    steps, remarks = plan(arguments)
+    batches, remarks = plan(arguments)
+    if arguments.only is not None:
+        runtime.start(arguments.devices or None)
+        names = arguments.only.split(",")
+        work([run for batch in batches for run in batch if run.name in names], out)
+        return
     for remark in remarks:
         print(f"note: {remark}")
-    run_all(steps, out, arguments.workers)
+    missing = [[run for run in batch if not is_finished(run, out / run.name)] for batch in batches]
+    missing = [batch for batch in missing if batch]
+    count, left = sum(map(len, batches)), sum(map(len, missing))
+    print(f"{count - left} of {count} runs are there already.", flush=True)
+    work_all(missing, words, arguments.workers)
     title = "What should an agent remember? " + ("A quick reproduction" if arguments.quick else "Full reproduction")
     page = render.report(out, title, remarks)[0]
     print(f"{page} is ready after {time.monotonic() - start:.0f} s.")

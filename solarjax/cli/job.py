@@ -14,6 +14,7 @@ from solarjax.cli.sources import SourceSpec
 if TYPE_CHECKING:
     import xarray as xr
 
+    from solarjax.core.source import Source
     from solarjax.policies.registry import PolicyCase
     from solarjax.report.stored import StoredRun
 
@@ -99,12 +100,13 @@ class Job:
             words += ["--out", str(out)]
         return shlex.join(words)
 
-    def sweep(self, out_dir: Path | None, progress: Progress | None = None) -> xr.Dataset:
+    def sweep(self, out_dir: Path | None, progress: Progress | None = None, source: Source | None = None) -> xr.Dataset:
         """Runs it.
 
         Args:
           out_dir: folder for finished parts, so that a stopped run continues; None keeps nothing.
           progress: called with (done, total, label).
+          source: the opened source, if it is open already.
 
         Raises:
           What `config` raises, and SweepError.
@@ -113,7 +115,7 @@ class Job:
 
         cases, grid = self.cases()
         return sweep(
-            self.source.open(),
+            self.source.open() if source is None else source,
             cases,
             list(self.capacities),
             list(self.seeds),
@@ -144,7 +146,9 @@ class Outcome:
     reused: bool = False
 
 
-def execute(job: Job, out: Path | None = None, progress: Progress | None = None) -> Outcome:
+def execute(
+    job: Job, out: Path | None = None, progress: Progress | None = None, source: Source | None = None
+) -> Outcome:
     """Runs a job, or reads it back if `out` holds it complete.
 
     What is wrong with the job is found before anything is computed; a run that is stopped continues where it
@@ -160,14 +164,14 @@ def execute(job: Job, out: Path | None = None, progress: Progress | None = None)
 
     config = job.config()
     if out is None:
-        return Outcome(job.sweep(None, progress), config)
+        return Outcome(job.sweep(None, progress, source), config)
     code = provenance.code_fingerprint()
     held = stored.prepare(out, config, code)
     if held is not None:
         return Outcome(held.data, config, held, reused=True)
     start = time.perf_counter()
     # Parts made by other code are of no use, so the code is part of the folder's name.
-    data = job.sweep(out / f"{stored.CHUNKS}{code}", progress)
+    data = job.sweep(out / f"{stored.CHUNKS}{code}", progress, source)
     record = provenance.collect(config, job.command(out), time.perf_counter() - start)
     return Outcome(data, config, stored.save(out, data, record))
 

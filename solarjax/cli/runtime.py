@@ -41,7 +41,7 @@ def start(devices: int | None = None, compile_cache: bool = True) -> None:
         raise UserError(f"--devices {devices} is out of range; allowed are whole numbers from 1")
     import jax
 
-    wanted = devices or _cores()
+    wanted = devices or cores()
     forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     if not forced:
         try:
@@ -63,7 +63,8 @@ def start(devices: int | None = None, compile_cache: bool = True) -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -7,7 +7,7 @@ sum over 1e5 steps keeps float32 precision.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,72 +16,80 @@ from jax import Array
 from solarjax.core.types import Scores
 
 
-class Compensated(NamedTuple):
-    """A Kahan sum: value and running compensation, f32 each."""
-
-    value: Array
-    error: Array
-
-    def add(self, term: Array) -> Compensated:
-        """This sum plus `term`."""
-        corrected = term - self.error
-        total = self.value + corrected
-        return Compensated(total, (total - self.value) - corrected)
+COUNTS = (
+    "requests",
+    "hits",
+    "hits_second",
+    "available",
+    "queries",
+    "offers",
+    "duplicates",
+    "offers_full",
+    "admissions",
+    "evictions",
+)
+TOTALS = (
+    "recall",
+    "precision",
+    "f1",
+    "max_similarity",
+    "mean_similarity",
+    "answer_recall",
+    "miss",
+    "slope",
+)
 
 
 class Sums(NamedTuple):
-    """Counters of one lane. `[] i32` counts, compensated f32 sums.
+    """Counters of B lanes, stacked: one array update per step instead of thirty small kernels.
 
-    requests: scored queries.                 hits: scored queries with a relevant item in the top-k.
-    hits_second: hits in the second half.     recall, precision, f1, max_similarity, mean_similarity, answer_recall:
-    sums over scored queries.                 miss: sum of the miss cost over scored queries.
-    slope: weighted sum of hits that equals the learning slope.
-    available: scored queries with a relevant item anywhere in the cache.
-    queries: all queries, scored or not, frozen ones included.
-    offers: arrivals, duplicates included.    duplicates: arrivals of a resident item.
-    offers_full: arrivals of new items at a full cache.
-    admissions: items written.                evictions: writes that replaced a resident.
-    category_requests, category_hits: `[G] i32` the same by query category.
+    counts: `[len(COUNTS), B] i32`, in the order of `COUNTS`:
+      requests: scored queries.              hits: scored queries with a relevant item in the top-k.
+      hits_second: hits in the second half.  available: scored queries with a relevant item anywhere in the cache.
+      queries: all queries, scored or not.   offers: arrivals, duplicates included.
+      duplicates: arrivals of a resident.    offers_full: arrivals of new items at a full cache.
+      admissions: items written.             evictions: writes that replaced a resident.
+    totals, errors: `[len(TOTALS), B] f32`, Kahan sums and their running compensation, in the order of `TOTALS`: the
+      scores over scored queries, the miss cost, and the weighted sum of hits that is the learning slope.
+    category_requests, category_hits: `[G, B] i32`, requests and hits by query category.
     """
 
-    requests: Array
-    hits: Array
-    hits_second: Array
-    recall: Compensated
-    precision: Compensated
-    f1: Compensated
-    max_similarity: Compensated
-    mean_similarity: Compensated
-    answer_recall: Compensated
-    miss: Compensated
-    slope: Compensated
-    available: Array
-    queries: Array
-    offers: Array
-    duplicates: Array
-    offers_full: Array
-    admissions: Array
-    evictions: Array
+    counts: Array
+    totals: Array
+    errors: Array
     category_requests: Array
     category_hits: Array
 
+    def add(self, counts: dict[str, Array], totals: dict[str, Array]) -> Sums:
+        """These sums plus one step. Names that are missing add nothing.
 
-_TOTALS = ("recall", "precision", "f1", "max_similarity", "mean_similarity", "answer_recall", "miss", "slope")
+        Args:
+          counts: name -> `[B] bool`.
+          totals: name -> `[B] f32`.
+        """
+        lanes = self.counts.shape[1]
+        none, nothing = jnp.zeros(lanes, bool), jnp.zeros(lanes, jnp.float32)
+        flags = jnp.stack([counts.get(name, none) for name in COUNTS]).astype(jnp.int32)
+        corrected = jnp.stack([totals.get(name, nothing) for name in TOTALS]) - self.errors
+        total = self.totals + corrected
+        return self._replace(counts=self.counts + flags, totals=total, errors=(total - self.totals) - corrected)
+
+    def named(self) -> dict[str, Array]:
+        """Every counter by name, `[B]` each, and the category counters `[G, B]`."""
+        out = {name: self.counts[i] for i, name in enumerate(COUNTS)}
+        out |= {name: self.totals[i] for i, name in enumerate(TOTALS)}
+        return out | {"category_requests": self.category_requests, "category_hits": self.category_hits}
 
 
 def zero_sums(lanes: int, categories: int) -> Sums:
     """All counters at zero for `lanes` lanes."""
-
-    def count() -> Array:
-        return jnp.zeros(lanes, jnp.int32)
-
-    def total() -> Compensated:
-        return Compensated(jnp.zeros(lanes, jnp.float32), jnp.zeros(lanes, jnp.float32))
-
-    fields: dict[str, Any] = {name: total() if name in _TOTALS else count() for name in Sums._fields}
-    fields["category_requests"] = jnp.zeros((categories, lanes), jnp.int32)
-    fields["category_hits"] = jnp.zeros((categories, lanes), jnp.int32)
-    return Sums(**fields)
+    return Sums(
+        counts=jnp.zeros((len(COUNTS), lanes), jnp.int32),
+        totals=jnp.zeros((len(TOTALS), lanes), jnp.float32),
+        errors=jnp.zeros((len(TOTALS), lanes), jnp.float32),
+        category_requests=jnp.zeros((categories, lanes), jnp.int32),
+        category_hits=jnp.zeros((categories, lanes), jnp.int32),
+    )
 
 
 def score_retrieval(relevance: Array, similarity: Array, answer: Array | None, relevant_total: Array) -> Scores:

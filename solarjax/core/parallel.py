@@ -17,7 +17,6 @@ from jax import Array, lax
 from jax.sharding import Mesh, PartitionSpec
 
 from solarjax.core.lanes import Lanes, Rules
-from solarjax.core.metrics import Compensated
 from solarjax.core.rollout import Carry, Outcome, rollout
 from solarjax.core.tables import Schedule, Tables
 
@@ -43,8 +42,7 @@ def sub_block(rules: Rules) -> int:
 
 
 def _counters(carry: Carry, outcome: Outcome | None) -> dict[str, Array]:
-    sums = carry.sums._asdict()
-    counters = {name: part.value if isinstance(part, Compensated) else part for name, part in sums.items()}
+    counters = carry.sums.named()
     counters["final_size"] = carry.store.size
     if outcome is not None:
         counters["step_hits"] = outcome.hit.astype(np.uint8)
@@ -54,7 +52,7 @@ def _counters(carry: Carry, outcome: Outcome | None) -> dict[str, Array]:
 def _join(parts: Array) -> Array:
     """`[S, ..., b] -> [..., S * b]`."""
     moved = jnp.moveaxis(parts, 0, -2)
-    return moved.reshape(*moved.shape[:-2], -1)
+    return moved.reshape(*moved.shape[:-2], moved.shape[-2] * moved.shape[-1])
 
 
 @functools.cache

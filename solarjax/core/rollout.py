@@ -88,25 +88,30 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
     )
     steps = jnp.arange(schedule.query.shape[0], dtype=jnp.int32)
     following = jnp.concatenate([schedule.query[1:], jnp.full_like(schedule.query[:1], NO_QUERY)])
+    # Stacked, so that spreading a row to its lanes is one gather.
+    on_miss = [] if schedule.arrival_on_miss is None else [schedule.arrival_on_miss]
+    plan = [schedule.query, following, schedule.arrival, schedule.mode, schedule.second_half, *on_miss]
+    integers = jnp.stack([x.astype(jnp.int32) for x in plan], axis=1)
 
-    def body(carry: Carry, row: tuple[Array, Array, Schedule]) -> tuple[Carry, Outcome | None]:
-        t, next_query, plan = row
-        on_miss = plan.arrival_on_miss
+    def body(carry: Carry, row: tuple) -> tuple[Carry, Outcome | None]:
+        t, plan, slope_weight, future_uses, next_use = row
+        query, next_query, arrival, mode, second_half, *other = plan[:, lanes.pair]
         step = Step(
             t=t,
-            query=plan.query[lanes.pair],
-            arrival=plan.arrival[lanes.pair],
-            arrival_on_miss=None if on_miss is None else on_miss[lanes.pair],
-            mode=plan.mode[lanes.pair],
-            second_half=plan.second_half[lanes.pair],
-            slope_weight=plan.slope_weight[lanes.pair],
+            query=query,
+            arrival=arrival,
+            arrival_on_miss=other[0] if other else None,
+            mode=mode.astype(jnp.uint8),
+            second_half=second_half != 0,
+            slope_weight=slope_weight[lanes.pair],
             # [P, M] per step: gathered by resident later, never spread to lanes.
-            future_uses=plan.future_uses,
-            next_use=plan.next_use,
+            future_uses=future_uses,
+            next_use=next_use,
         )
-        return _advance(rules, tables, lanes, step, next_query[lanes.pair], carry)
+        return _advance(rules, tables, lanes, step, next_query, carry)
 
-    return lax.scan(body, carry, (steps, following, schedule))
+    rows = (steps, integers, schedule.slope_weight, schedule.future_uses, schedule.next_use)
+    return lax.scan(body, carry, rows)
 
 
 def _advance(

@@ -45,6 +45,7 @@ class PolicySpec(NamedTuple):
     make(**params) -> Policy; may be called with traced values for parameters that are not static.
     paper: reference.  summary: one line.  params: what can be set.  needs(params) -> Needs.
     online: uses nothing of the future.  stochastic: draws random numbers.  unbounded: ignores K (keeps everything).
+    stack: where only true hits count as accesses, a larger cache always holds what a smaller one does (inclusion).
     """
 
     make: Callable[..., Policy]
@@ -55,6 +56,7 @@ class PolicySpec(NamedTuple):
     online: bool = True
     stochastic: bool = False
     unbounded: bool = False
+    stack: bool = False
 
 
 SOLAR_PAPER = "SOLAR, arXiv 2607.00394"
@@ -99,7 +101,7 @@ _COIN = {
 POLICIES: dict[str, PolicySpec] = {
     "unlimited": PolicySpec(lambda: combine(always(), fifo()), SOLAR_PAPER + ", 6.1.2", "keeps everything (upper reference)", unbounded=True),
     "fifo": PolicySpec(lambda: combine(always(), fifo()), SOLAR_PAPER + ", 6.1.2", "first in, first out"),
-    "lru": PolicySpec(lambda: combine(always(), lru()), SOLAR_PAPER + ", 6.1.2", "least recently retrieved leaves"),
+    "lru": PolicySpec(lambda: combine(always(), lru()), SOLAR_PAPER + ", 6.1.2", "least recently retrieved leaves", stack=True),
     "lfu": PolicySpec(lambda: combine(always(), lfu()), SOLAR_PAPER + ", 6.1.2", "least often retrieved leaves"),
     "arc": PolicySpec(arc, "Megiddo and Modha, FAST 2003", "adaptive recency/frequency balance with ghost lists"),
     "solar_e": PolicySpec(s.solar_e, SOLAR_PAPER + ", 4.3", "Thompson eviction, admits everything", _TS, _needs, stochastic=True),
@@ -113,7 +115,7 @@ POLICIES: dict[str, PolicySpec] = {
     "gated_fifo": PolicySpec(s.gated_fifo, SOLAR_PAPER + ", 4.2", "regret-gated admission, FIFO eviction", _GATE, _needs),
     "random": PolicySpec(lambda: combine(always(), uniform()), "control", "admits everything, uniformly random victim", stochastic=True),
     "bernoulli": PolicySpec(lambda **p: combine(bernoulli(**p), fifo()), "control", "admits by a coin of probability p, FIFO eviction", _COIN, stochastic=True),
-    "keep_first": PolicySpec(lambda: combine(keep_first(), fifo()), "control", "never changes a full cache"),
+    "keep_first": PolicySpec(lambda: combine(keep_first(), fifo()), "control", "never changes a full cache", stack=True),
     "reservoir": PolicySpec(lambda: combine(reservoir(), uniform()), "Vitter, ACM TOMS 1985", "uniform sample of all arrivals", stochastic=True),
     "oracle": PolicySpec(oracle, "after Belady, IBM Systems Journal 1966", "clairvoyant heuristic: keeps the most future uses", needs=lambda p: Needs(future=True), online=False),
 }

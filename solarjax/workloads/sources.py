@@ -170,11 +170,13 @@ class RecordedSource:
         tables = self._tables(pairwise)
         graded = any(t.relevant_grade is not None for t in self._traces)
         plans = [self._plan(t, s) for t, s in pairs]
-        query, arrival, mode = (np.stack([p[i] for p in plans], axis=1) for i in range(3))
+        query = np.stack([p[0] for p in plans], axis=1)
+        arrival = np.stack([p[1] for p in plans], axis=1)
+        mode = np.stack([p[2] for p in plans], axis=1)
         scored = (mode >= StepMode.SCORED) & (query >= 0)
         on_miss = None
         if any(t.arrival_on_miss is not None for t in self._traces) or any(p[3] is not None for p in plans):
-            other = [plain if miss is None else miss for _, plain, _, miss in plans]
+            other: list[np.ndarray] = [plain if miss is None else miss for _, plain, _, miss in plans]
             on_miss = np.stack(other, axis=1)
         uses = ahead = None
         if future:

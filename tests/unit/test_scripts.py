@@ -3,16 +3,16 @@
 import importlib.metadata
 import os
 import re
+import signal
 import subprocess
 import sys
-import time
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from scripts import readme_table, reproduce
+from solarjax.cli.job import Job
 from solarjax.report import stored
 from tests.unit.fake_results import fake_config, fake_provenance, fake_results
 
@@ -173,85 +173,105 @@ def test_everything_needed_is_pinned_and_torch_is_not_needed():
 # --- reproduction ---
 
 
-def arguments(**options):
-    return Namespace(**{"quick": True, "locomo": [], "friendsqa": [], "seeds": None, **options})
+def plan(*words):
+    return reproduce.plan(reproduce.parse(words))
 
 
 def test_quick_plan_covers_what_is_promised(shared_data, monkeypatch):
     monkeypatch.setenv("SOLARJAX_DATA", str(shared_data))
-    steps, remarks = reproduce.plan(arguments())
-    names = [step.name for step in steps]
+    batches, remarks = plan("--quick")
+    runs = [run for batch in batches for run in batch]
+    names = [run.name for run in runs]
     assert remarks == [] and len(set(names)) == len(names)
     assert {f"cycling-m{m}" for m in (10, 15, 20, 30, 50)} | {"working_set", "topic_drift"} <= set(names)
     assert {"locomo-P1", "locomo-P2-mean=100"} <= set(names)
-    for step in steps:
-        config = step.job.config()
+    for run in runs:
+        config = run.job.config()
         labels = {policy["label"] for policy in config["policies"]}
         assert {"unlimited", "fifo", "lru", "lfu", "arc", "solar_e", "solar_a", "solar"} <= labels
-        assert len(config["seeds"]) >= 200 or step.name.startswith("locomo")
-        assert step.after is None or names.index(step.after) < names.index(step.name)
+        assert len(config["seeds"]) >= 200 or run.name.startswith("locomo")
+    (cycling,) = [batch for batch in batches if batch[0].name.startswith("cycling")]
+    assert [run.job.config()["source"]["params"]["n_topics"] for run in cycling] == [10, 15, 20, 30, 50]
 
 
 def test_full_plan_has_more(shared_data, monkeypatch):
     monkeypatch.setenv("SOLARJAX_DATA", str(shared_data))
-    steps, _ = reproduce.plan(arguments(quick=False))
-    seeds = {step.name: len(step.job.seeds) for step in steps}
+    batches, _ = plan()
+    jobs = {run.name: run.job for batch in batches for run in batch}
+    assert all(job.config()["capacities"] for job in jobs.values())
+    seeds = {name: len(job.seeds) for name, job in jobs.items()}
     assert seeds["cycling-m50"] >= 1000 and seeds["locomo-P1"] == 100 and seeds["friendsqa-P2-mean=100"] == 100
-    assert all(len(steps[i].job.config()["capacities"]) for i in range(len(steps)))
 
 
 def test_missing_data_is_a_remark_not_a_failure(tmp_path, monkeypatch):
     monkeypatch.setenv("SOLARJAX_DATA", str(tmp_path))
-    steps, remarks = reproduce.plan(arguments(quick=False))
-    assert not any(step.name.startswith(("locomo", "friendsqa")) for step in steps)
+    batches, remarks = plan()
+    assert not any(run.name.startswith(("locomo", "friendsqa")) for batch in batches for run in batch)
     assert len(remarks) == 2 and "locomo did not run: locomo: 1 of 1 files missing" in remarks[0]
 
 
-def small_plan():
-    job = reproduce.Job(reproduce.workload("cycling"), "fifo", seeds=(0,), capacities=(10,))
-    return [reproduce.Step("b", job, after="a"), reproduce.Step("a", job), reproduce.Step("c", job)]
+@pytest.fixture
+def small_plan(monkeypatch):
+    job = Job(reproduce.SourceSpec("workload", "cycling"), "fifo", seeds=(0,), capacities=(10,))
+    batches = [[reproduce.Run("a", job), reproduce.Run("b", job)], [reproduce.Run("c", job)]]
+    monkeypatch.setattr(reproduce, "plan", lambda arguments: (batches, ["no data"]))
+    return job
 
 
-def test_runs_keep_their_order_and_finished_ones_are_left(tmp_path, monkeypatch):
-    order = []
+def test_only_what_is_missing_is_made(small_plan, tmp_path, monkeypatch, capsys):
+    launched = []
+    data = fake_results(("fifo",), (10,), seeds=1)
+    record = fake_provenance(small_plan.config())
+    current = {**record, "code": reproduce.provenance.code_fingerprint()}
 
-    def launch(step, folder, workers):
-        order.append(step.name)
-        return subprocess.Popen([sys.executable, "-c", ""], text=True)
+    def launch(words):
+        launched.append(words[words.index("--only") + 1])
+        for name in launched[-1].split(","):
+            stored.save(tmp_path / name, data, current)
+        return subprocess.Popen([sys.executable, "-c", ""])
 
     monkeypatch.setattr(reproduce, "launch", launch)
-    steps = small_plan()
-    reproduce.run_all(steps, tmp_path, workers=1)
-    assert order == ["a", "b", "c"]
-    data = fake_results(("fifo",), (10,), seeds=1)
-    for step in steps[:2]:
-        record = fake_provenance(step.job.config())
-        stored.save(tmp_path / step.name, data, {**record, "code": reproduce.provenance.code_fingerprint()})
-    order.clear()
-    reproduce.run_all(steps, tmp_path, workers=2)
-    assert order == ["c"]
+    words = ["--quick", "--out", str(tmp_path)]
+    reproduce.main(words)
+    assert launched == ["a,b", "c"] and "no data" in (tmp_path / "index.html").read_text()
+    launched.clear()
+    reproduce.main(words)
+    assert launched == [] and "3 of 3 runs are there already" in capsys.readouterr().out
     # A run of other code is no result of this code.
-    stored.save(tmp_path / "a", data, fake_provenance(steps[1].job.config()))
-    order.clear()
-    reproduce.run_all(steps, tmp_path, workers=1)
-    assert order == ["a", "c"] and not (tmp_path / "a" / stored.PROVENANCE).exists()
+    stored.save(tmp_path / "b", data, record)
+    reproduce.main(words)
+    assert launched == ["b"] and "b will be made again" in capsys.readouterr().out
 
 
-def test_a_failing_run_stops_the_others(tmp_path, monkeypatch):
+def test_a_failing_process_stops_the_others(small_plan, tmp_path, monkeypatch):
     started = []
 
-    def launch(step, folder, workers):
-        code = "raise SystemExit(3)" if step.name == "c" else "import time; time.sleep(60)"
-        started.append(subprocess.Popen([sys.executable, "-c", code], text=True))
+    def launch(words):
+        code = "raise SystemExit(3)" if "c" in words else "import time; time.sleep(60)"
+        started.append(subprocess.Popen([sys.executable, "-c", code]))
         return started[-1]
 
     monkeypatch.setattr(reproduce, "launch", launch)
-    with pytest.raises(SystemExit, match=r"the run c failed \(exit code 3\)"):
-        reproduce.run_all(small_plan(), tmp_path, workers=2)
-    start = time.monotonic()
-    for process in started:
-        process.wait(timeout=30)
-    assert len(started) == 2 and time.monotonic() - start < 30
+    with pytest.raises(SystemExit, match=r"c failed \(exit code 3\)"):
+        reproduce.main(["--out", str(tmp_path), "--workers", "2"])
+    assert [process.wait(timeout=30) for process in started] == [-signal.SIGTERM, 3]
+
+
+def test_a_batch_makes_its_runs_with_one_padded_size(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(reproduce, "execute", lambda job, out, source: seen.append((out.name, source)))
+    (cycling,) = [b for b in reproduce.synthetic(True) if len(b) > 1]
+    reproduce.work(cycling, tmp_path)
+    assert [name for name, _ in seen] == [run.name for run in cycling]
+    assert {source.num_steps for _, source in seen} == {500}
+    assert [source.workload.num_steps for _, source in seen] == [100, 150, 200, 300, 500]
+
+
+def test_arguments_are_checked(capsys):
+    for words in (["--workers", "0"], ["--seeds", "0"], ["--fast"]):
+        with pytest.raises(SystemExit) as stop:
+            reproduce.parse(words)
+        assert stop.value.code == 2 and "scripts/reproduce: error" in capsys.readouterr().err
 
 
 def test_the_readme_shows_stored_numbers(tmp_path, monkeypatch):
