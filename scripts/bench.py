@@ -212,9 +212,10 @@ def main() -> None:
         print("policy     K   engine      peer        ratio (min..max)    x authors   compile")
         rows = compare(options)
         for r in rows:
+            rate, other = r["engine_steps_per_s"] / 1e6, r["peer_steps_per_s"] / 1e6
             print(
-                f"{r['policy']:8s} {r['capacity']:3d}   {r['engine_steps_per_s'] / 1e6:6.2f} M/s  "
-                f"{r['peer_steps_per_s'] / 1e6:6.2f} M/s  {r['ratio']:5.2f} ({r['ratio_min']:.2f}..{r['ratio_max']:.2f})"
+                f"{r['policy']:8s} {r['capacity']:3d}   {rate:6.2f} M/s  "
+                f"{other:6.2f} M/s  {r['ratio']:5.2f} ({r['ratio_min']:.2f}..{r['ratio_max']:.2f})"
                 f"   {r['times_authors']:7.0f}    {r['compile_s']:5.1f} s"
             )
     if options.json:

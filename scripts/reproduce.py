@@ -29,6 +29,8 @@ from solarjax.report import render, stored
 
 ROOT = Path(__file__).resolve().parents[1]
 POLICIES = "all,oracle"
+# On real streams the gate listens to the answer, as the release does there; the printed eviction rule beside it.
+ON_DIALOGUES = "unlimited,fifo,lru,lfu,arc,solar_e,solar_a(signal=miss),solar(signal=miss),solar_e_paper,oracle"
 CONTROLS = "all,random,bernoulli,keep_first,reservoir,oracle"
 TOPICS = (10, 15, 20, 30, 50)
 
@@ -57,7 +59,7 @@ def synthetic(quick: bool) -> list[Batch]:
     batches = [
         [run(f"cycling-m{m}", "cycling", f"n_topics={m}", capacities=(10,)) for m in TOPICS],
         [run("working_set", "working_set", capacities=some)],
-        [run("topic_drift", "topic_drift", capacities=(20,) if quick else (10, 20, 40))],
+        [run("topic_drift", "topic_drift", capacities=(12, 16, 20) if quick else (10, 20, 40))],
     ]
     if not quick:
         batches[1].append(run("working_set-zipf", "working_set", "popularity=zipf", capacities=some))
@@ -71,8 +73,8 @@ def dialogues(quick: bool, kind: str, files: tuple[Path, ...]) -> Batch:
         variants += [("P2", ("mean=30",)), ("P2", ("mean=300",))]
     base = Job(
         SourceSpec(kind, files=files),
-        POLICIES if quick else f"{POLICIES},random,bernoulli",
-        capacities=(10, 50) if quick else (10, 20, 50, 100),
+        ON_DIALOGUES if quick else f"{ON_DIALOGUES},random,bernoulli",
+        capacities=(10, 30, 50) if quick else (10, 20, 50, 100),
         seeds=tuple(range(10 if quick else 100)),
     )
     return [

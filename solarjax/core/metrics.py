@@ -15,7 +15,6 @@ from jax import Array
 
 from solarjax.core.types import Scores
 
-
 COUNTS = (
     "requests",
     "hits",

@@ -92,7 +92,11 @@ def block_runner(
     def whole(x: Array) -> PartitionSpec:
         return PartitionSpec()
 
-    @jax.jit
+    # One thread per device: the devices are the parallelism, and handing a step's tiny kernels to a pool costs more
+    # than running them. Similarities are never NaN (traces are checked), so max and min need not look for it.
+    cpu = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_enable_fast_min_max": True}
+
+    @functools.partial(jax.jit, compiler_options=cpu if mesh.devices.flat[0].platform == "cpu" else None)
     def run(tables: Tables, schedule: Schedule, lanes: Lanes) -> dict[str, Array]:
         by_table = jax.tree.map(whole if shared_tables else second, tables)
         if tables.item_similarity is not None and not shared_tables:

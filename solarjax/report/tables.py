@@ -13,6 +13,8 @@ PRIMARY = "hit_rate"
 # Has everything, so it is a ceiling and no competitor.
 CEILING = "unlimited"
 MINUS = "−"
+RATES = ("1", "", "items/query")
+COUNTS = ("items", "steps", "queries", "miss cost", "%")
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,11 @@ class Table:
 
 
 def number(value: float | None, units: str = "1", signed: bool = False) -> str:
-    """A mean for reading: three decimals for rates, four digits otherwise, a dash for a missing value."""
+    """A mean for reading, a dash for a missing value: decimals by unit, three for rates, one for counts."""
     if value is None:
         return "–"
-    rate = units in ("1", "") or units.startswith(("cost per", "1 per"))
-    # Adding 0.0 turns a rounded -0.0 into 0.0, which needs no sign.
-    text = f"{round(abs(value), 3) + 0.0:.3f}" if rate else f"{abs(value):.4g}"
+    style = ".1f" if units in COUNTS else ".3f" if units in RATES else ".3g"
+    text = format(abs(value), style)
     zero = float(text) == 0
     sign = MINUS if value < 0 and not zero else ("+" if signed and not zero else "")
     return sign + text
@@ -120,7 +121,7 @@ def measures(section: Section) -> Table:
             columns.append((section.describe(name), cells, section.data[0][name].attrs.get("units", "")))
     for lam in section.data[0].get("lambda", []):
         cells = _by_cell(_at(section, "total_cost", "lambda", lam.item()))
-        columns.append((f"total cost at λ = {lam.item():g}", cells, "cost"))
+        columns.append((f"total cost at λ = {lam.item():g}", cells, "miss cost"))
     body = [
         [
             row_name(policy),
@@ -197,7 +198,7 @@ def _mean(row: Row) -> float:
 
 
 def headrooms(section: Section) -> Table | None:
-    """Share of the way from the baseline to the best offline heuristic; None if no offline policy ran."""
+    """Share of the way from the baseline to the best offline heuristic; None where there is none above it."""
     offline = [p.label for p in section.policies if not p.online]
     if section.baseline is None or not offline:
         return None
@@ -214,6 +215,8 @@ def headrooms(section: Section) -> Table | None:
             text = "–" if value is None else f"{number(100 * value, '%')} %"
             line.append(Cell(text, value))
         body.append(line)
+    if all(cell.value is None for line in body for cell in line[1:]):
+        return None  # the heuristic is nowhere above the baseline
     notes = ("The offline policy sees the future but is a heuristic, no optimum: more than 100 % is possible.",)
     title = f"Headroom used: share of the gap from {section.baseline} to the offline heuristic"
     return Table(title, ["policy", *(p.label for p in section.points)], body, notes)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
 from solarjax.core.lanes import Lanes, Rules
@@ -76,11 +77,12 @@ class Subject:
 
     Args:
       case: a `PolicyCase`, or anything with its attributes.
-      tamper: alters the record of the base run, to see whether a property notices.
+      tamper: alters the record of the run "base" or "exact" in place, to see whether a property notices.
     """
 
-    def __init__(self, case: Any, tamper: Callable[[Run], Run] = lambda run: run):
+    def __init__(self, case: Any, tamper: Callable[[Run, str], None] | None = None):
         self.case, self.spec, self._tamper = case, case.spec, tamper
+        self.tampered = tamper is not None
 
     @cached_property
     def rules(self) -> Rules:
@@ -96,7 +98,7 @@ class Subject:
 
     @cached_property
     def base(self) -> Run:
-        return self._tamper(run(self.rules, self.world, self.lanes))
+        return self._told("base", run(self.rules, self.world, self.lanes))
 
     @cached_property
     def rekeyed(self) -> Run:
@@ -112,7 +114,14 @@ class Subject:
 
     @cached_property
     def exact(self) -> Run:
-        return self._tamper(run(self.rules, exact_match(), self.lanes))
+        return self._told("exact", run(self.rules, exact_match(), self.lanes))
+
+    def _told(self, which: str, truth: Run) -> Run:
+        if self._tamper is None:
+            return truth
+        record = jax.tree.map(np.array, truth)
+        self._tamper(record, which)
+        return record
 
 
 @cache

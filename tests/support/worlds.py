@@ -83,9 +83,16 @@ def trace_of(raw: bytes, name: str = "t", smooth: bool = False) -> Trace:
 
 
 def random_traces(seed: int) -> list[Trace]:
-    """TRACES traces: half of them full of ties, half without any."""
+    """TRACES traces: half of them full of ties, half without any; each shows every kind of step early on."""
     rng = np.random.default_rng(seed)
-    return [trace_of(rng.bytes(TRACE_BYTES), f"t{i}", smooth=i % 2 == 1) for i in range(TRACES)]
+    traces = []
+    for i in range(TRACES):
+        raw = bytearray(rng.bytes(TRACE_BYTES))
+        for step, mode in ((2, StepMode.PREFILL), (5, None), (11, StepMode.FROZEN), (16, None), (22, StepMode.FILL)):
+            kind = next(n for n, (m, *has) in enumerate(KINDS) if (m == mode if any(has) else mode is None))
+            raw[-3 * STEPS + step] = kind
+        traces.append(trace_of(bytes(raw), f"t{i}", smooth=i % 2 == 1))
+    return traces
 
 
 def exact_match_trace(requests: Sequence[int], name: str = "exact") -> Trace:

@@ -175,7 +175,7 @@ def test_categories_and_clusters():
     ("value", "units", "text"),
     [
         (0.30649, "1", "0.306"), (-0.0004, "1", "0.000"), (-0.0006, "1", "−0.001"), (None, "1", "–"),
-        (1234.56, "items", "1235"), (20.5, "items", "20.5"),
+        (1234.56, "items", "1234.6"), (20.5, "items", "20.5"),
     ],
 )  # fmt: skip
 def test_numbers_for_reading(value, units, text):

@@ -187,7 +187,7 @@ def test_quick_plan_covers_what_is_promised(shared_data, monkeypatch):
     assert {"locomo-P1", "locomo-P2-mean=100"} <= set(names)
     for run in runs:
         config = run.job.config()
-        labels = {policy["label"] for policy in config["policies"]}
+        labels = {policy["name"] for policy in config["policies"]}
         assert {"unlimited", "fifo", "lru", "lfu", "arc", "solar_e", "solar_a", "solar"} <= labels
         assert len(config["seeds"]) >= 200 or run.name.startswith("locomo")
     (cycling,) = [batch for batch in batches if batch[0].name.startswith("cycling")]
