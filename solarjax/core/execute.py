@@ -57,6 +57,7 @@ def make_rules(
         candidate_similarity=needs.candidate_similarity,
         pairwise=needs.pairwise,
         future=needs.future,
+        coverage=needs.coverage,
         availability=source.availability,
         categories=len(source.categories),
         per_step=per_step,
@@ -98,6 +99,8 @@ def run_chunk(
         tables = tables._replace(item_similarity=None)
     if not task.rules.future:
         schedule = schedule._replace(future_uses=None, next_use=None)
+    if not task.rules.coverage:
+        schedule = schedule._replace(last_asked=None)
     run = block_runner(task.rules, mesh, source.shared_tables)
     count = len(pairs) * len(combos)
     return {name: np.asarray(array)[..., :count] for name, array in run(tables, schedule, lanes).items()}

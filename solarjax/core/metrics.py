@@ -108,14 +108,14 @@ def score_retrieval(relevance: Array, similarity: Array, answer: Array | None, r
     there = similarity > -jnp.inf
     count = there.astype(jnp.float32).sum(axis=0)
     precision = found / jnp.maximum(count, np.float32(1))
-    cosine = jnp.where(there, jnp.clip(similarity, 0, 1), np.float32(0))
+    cosine = jnp.where(there, similarity, np.float32(0))
     return Scores(
         hit=(found > 0).astype(jnp.float32),
         recall=recall,
         precision=precision,
         f1=np.float32(2) * precision * recall / jnp.maximum(precision + recall, np.float32(1e-9)),
-        max_similarity=cosine.max(axis=0),
-        mean_similarity=cosine.sum(axis=0) / jnp.maximum(count, np.float32(1)),
+        max_similarity=jnp.clip(similarity[0], 0, 1),
+        mean_similarity=jnp.clip(cosine.sum(axis=0) / jnp.maximum(count, np.float32(1)), 0, 1),
         answer_recall=jnp.zeros_like(found) if answer is None else answer.max(axis=0),
     )
 

@@ -28,6 +28,7 @@ class Step(NamedTuple):
     slope_weight: Array
     future_uses: Array | None
     next_use: Array | None
+    last_asked: Array | None
 
 
 def score(rules: Rules, tables: Tables, row: Array, ranked: Ranked, cache: Store) -> tuple[Scores, Array]:
@@ -77,6 +78,14 @@ def build_view(
             future = given(table, name)[None]
             extra[name] = take(future, lanes.pair[None], cache.ids)
             extra["candidate_" + name] = take(future, lanes.pair, item)
+    if rules.coverage:
+        later = given(step.last_asked, "last_asked")[:, lanes.pair] > step.t
+        query = jnp.arange(later.shape[0], dtype=jnp.int32)[:, None]
+        row = query * np.int32(tables.relevance.shape[1]) + lanes.table[None]
+        own = take(tables.relevance, row[:, None], cache.ids[None]).astype(jnp.float32) > 0
+        extra["future_relevance"] = own & occupied[None] & later[:, None]
+        arriving = take(tables.relevance, row, item[None]).astype(jnp.float32) > 0
+        extra["candidate_future_relevance"] = arriving & offered[None] & later
     return View(
         t=jnp.broadcast_to(step.t, item.shape),
         query_count=clocks[0],

@@ -36,8 +36,10 @@ def sub_block(rules: Rules) -> int:
     """
     if jax.default_backend() != "cpu":
         return 2**20
+    if rules.coverage:
+        return 64  # its temporaries are [Q, N] per lane
     if rules.pairwise:
-        return 128
+        return 256
     return int(np.clip(2**19 // (rules.num_slots * 24), 64, 1024))
 
 

@@ -107,6 +107,7 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
             # [P, M] per step: gathered by resident later, never spread to lanes.
             future_uses=future_uses,
             next_use=next_use,
+            last_asked=schedule.last_asked,
         )
         return _advance(rules, tables, lanes, step, next_query, carry)
 

@@ -45,6 +45,7 @@ class Schedule(NamedTuple):
     slope_weight: `[T, P] f32` weights w_t with slope = sum_t w_t * hit_t (see `core.metrics.slope_weights`).
     future_uses: `[T, P, M] i32` scored queries after step t that find item m relevant; None for online policies.
     next_use: `[T, P, M] i32` step of the first of them, NEVER if none; None for online policies.
+    last_asked: `[Q, P] i32` step of a query's last scored occurrence, -1 if none; None for online policies.
     """
 
     query: Array
@@ -55,6 +56,7 @@ class Schedule(NamedTuple):
     slope_weight: Array
     future_uses: Array | None = None
     next_use: Array | None = None
+    last_asked: Array | None = None
 
 
 def cosine_table(left: Array, right: Array) -> Array:

@@ -66,6 +66,8 @@ class View(NamedTuple):
       future_uses: `[N] i32` how many will find the resident relevant.
       next_use: `[N] i32` step of the first such query, NEVER if none.
       candidate_future_uses, candidate_next_use: `[] i32` the same for the candidate.
+      future_relevance: `[Q, N] bool` the resident is relevant to query q, and q is asked, scored, after this step.
+      candidate_future_relevance: `[Q] bool` the same for the candidate.
     """
 
     t: Array
@@ -94,6 +96,8 @@ class View(NamedTuple):
     next_use: Array | None = None
     candidate_future_uses: Array | None = None
     candidate_next_use: Array | None = None
+    future_relevance: Array | None = None
+    candidate_future_relevance: Array | None = None
 
 
 def given(array: Array | None, field: str) -> Array:

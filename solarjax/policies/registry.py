@@ -14,6 +14,7 @@ from solarjax.policies.admission.controls import bernoulli, keep_first, reservoi
 from solarjax.policies.combine import combine
 from solarjax.policies.joint.arc import arc
 from solarjax.policies.joint.oracle import oracle
+from solarjax.policies.joint.oracle_cover import oracle_cover
 from solarjax.policies.victims.fifo import fifo
 from solarjax.policies.victims.lfu import lfu
 from solarjax.policies.victims.lru import lru
@@ -30,13 +31,15 @@ class Needs(NamedTuple):
     candidate_similarity: cosine of the arriving item to each resident.
     pairwise: cosine between residents, inside `victim` only.
     costly_victim: run `victim` only for the lanes that need one.
-    future: relevance of later queries (offline policies only).
+    future: counts of later uses (offline policies only).
+    coverage: which later queries each item serves (offline policies only).
     """
 
     candidate_similarity: bool = False
     pairwise: bool = False
     costly_victim: bool = False
     future: bool = False
+    coverage: bool = False
 
 
 class PolicySpec(NamedTuple):
@@ -118,6 +121,7 @@ POLICIES: dict[str, PolicySpec] = {
     "keep_first": PolicySpec(lambda: combine(keep_first(), fifo()), "control", "never changes a full cache", stack=True),
     "reservoir": PolicySpec(lambda: combine(reservoir(), uniform()), "Vitter, ACM TOMS 1985", "uniform sample of all arrivals", stochastic=True),
     "oracle": PolicySpec(oracle, "after Belady, IBM Systems Journal 1966", "clairvoyant heuristic: keeps the most future uses", needs=lambda p: Needs(future=True), online=False),
+    "oracle_cover": PolicySpec(oracle_cover, "after Belady, IBM Systems Journal 1966", "clairvoyant heuristic: covers the most future queries", needs=lambda p: Needs(coverage=True), online=False),
 }
 # fmt: on
 

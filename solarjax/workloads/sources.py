@@ -25,6 +25,14 @@ def second_half(scored: np.ndarray) -> np.ndarray:
     return scored & (np.cumsum(scored) > (int(scored.sum()) + 1) // 2)
 
 
+def last_asked(query: np.ndarray, scored: np.ndarray, num_queries: int) -> Array:
+    """`[Q, P] i32`: the last step at which each query is asked and scored, -1 if never. Inputs are `[T, P]`."""
+    out = np.full((num_queries, query.shape[1]), -1, np.int32)
+    step, pair = np.nonzero(scored)
+    np.maximum.at(out, (query[step, pair], pair), step.astype(np.int32))
+    return jnp.asarray(out)
+
+
 class GeneratedSource:
     """A generated workload: every seed draws its own items, queries and order.
 
@@ -76,6 +84,7 @@ class GeneratedSource:
             slope_weight=jnp.asarray(np.stack([slope_weights(s) for s in scored], axis=1), jnp.float32),
             future_uses=None if futures is None else futures[0],
             next_use=None if futures is None else futures[1],
+            last_asked=last_asked(query.T, scored.T, self.num_queries),
         )
         return Block(tables, schedule, np.arange(len(pairs), dtype=np.int32))
 
@@ -191,6 +200,7 @@ class RecordedSource:
             slope_weight=jnp.asarray(np.stack([slope_weights(s) for s in scored.T], axis=1), jnp.float32),
             future_uses=uses,
             next_use=ahead,
+            last_asked=last_asked(query, scored, self.num_queries),
         )
         return Block(tables, schedule, np.asarray([t for t, _ in pairs], np.int32))
 

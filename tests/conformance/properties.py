@@ -104,7 +104,7 @@ def one_compilation_serves_all(subject: Subject) -> None:
     """Seeds, capacities, traces and parameters are values: a batch that differs in all of them is not traced again."""
     assert subject.base
     before = TRACINGS.total()
-    points = {name: np.float32([v, v / 2, v / 4]) for name, v in subject.case.traced}
+    points = {name: np.array([v, 2 * v, 3 * v]) for name, v in subject.case.traced}
     lanes = engine.lanes_of(subject.case, seed=2, points=points)
     lanes = lanes._replace(capacity=np.roll(lanes.capacity, 1))
     assert run(engine.rules_of(subject.case), other_suffix(), lanes)

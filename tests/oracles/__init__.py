@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.oracles.arc import Arc
-from tests.oracles.clairvoyant import Clairvoyant
+from tests.oracles.clairvoyant import Clairvoyant, Cover
 from tests.oracles.classic import Always, Fifo, Lfu, Lru, Random
 from tests.oracles.controls import Bernoulli, KeepFirst, Reservoir
 from tests.oracles.gates import RegretGate
@@ -71,6 +71,7 @@ ORACLES: dict[str, Callable[..., Rule]] = {
     "keep_first": lambda: Composed(KeepFirst(), Fifo()),
     "reservoir": lambda: Composed(Reservoir(), Random()),
     "oracle": Clairvoyant,
+    "oracle_cover": Cover,
 }
 """name -> rule, made from its parameters."""
 

@@ -1,7 +1,8 @@
 """Content-blind admission rules: a coin, keep-first, and the reservoir's.
 
 Choices where the specification is silent: the coin admits when `u < p`; the reservoir (Vitter's algorithm R)
-admits the n-th arrival offered, duplicates included, when `u * n < K`, and evicts at random.
+admits the n-th arrival of an item that is not resident when `u * n < K`, and evicts at random; an arrival of a
+resident is neither counted nor drawn for.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class KeepFirst(Rule):
 class Reservoir(Rule):
     """Every arrival so far is resident with the same probability."""
 
+    def __init__(self) -> None:
+        self.seen = 0
+
     def admit(self, m: Moment) -> bool:
-        if m.candidate is None:
+        if m.candidate is None or m.candidate in m.residents:
             return False
-        return not m.full or m.draws.uniform(m.t) * m.offer_count < m.capacity
+        self.seen += 1
+        return not m.full or m.draws.uniform(m.t) * self.seen < m.capacity

@@ -5,9 +5,9 @@ the step enters the window and the accumulator (bootstrap steps and duplicates i
 updated with it, and only then compared. Choices where the specification is silent:
   * A signal about the miss comes with a query, `information_gain` with an arrival. The gate is asked only
     when something arrives: on a step without an arrival c keeps what it has, even above the threshold.
-  * `paper_ema` compares with tau_t and then forms tau_(t+1), as its printed subscripts say; `eoq` must know
-    the current loss at the first step already, so it updates first. Lhat starts at the first loss; while it
-    is 0 nothing fires.
+  * `paper_ema` and `eoq` compare with tau_t and then form tau_(t+1), as the printed subscripts of the former say.
+    For `eoq` Lhat starts at 1, the loss of an empty cache; while it is 0 nothing fires.
+  * Except under `release` a comparison with c = 0 never fires, whatever tau has sunk to.
   * An admission while filling up (`fill` = bootstrap or free) resets c, as firing does.
 """
 
@@ -51,11 +51,11 @@ class RegretGate(Rule):
         self.threshold, self.signal, self.fill, self.lam, self.ema = threshold, signal, fill, lam, ema
         self.c = 0.0
         self.signals: list[float] = []
-        self.loss: float | None = None
+        self.loss: float | None = 1.0 if threshold == "eoq" else None
         self.tau = {
             "release": math.sqrt(2 * lam / 2),
             "paper_ema": tau0,
-            "eoq": math.inf,
+            "eoq": math.sqrt(2 * lam),
             "fixed": tau_per_lam * lam,
         }[threshold]
 
@@ -72,7 +72,8 @@ class RegretGate(Rule):
             self.loss = now if self.loss is None else 0.7 * self.loss + 0.3 * now
             self.tau = min(max(math.sqrt(2 * self.lam / self.loss), 0.1), 5.0)
         if self.threshold == "eoq":
-            self.loss = signal if self.loss is None else (1 - self.ema) * self.loss + self.ema * signal
+            assert self.loss is not None
+            self.loss = (1 - self.ema) * self.loss + self.ema * signal
             self.tau = math.sqrt(2 * self.lam / self.loss) if self.loss > 0 else math.inf
         if self.threshold == "paper_ema":
             self.tau = (1 - self.ema) * self.tau + self.ema * signal
@@ -89,11 +90,9 @@ class RegretGate(Rule):
             self.signals.append(signal)
             self.c += signal
             self._update(signal)
-        if self.threshold != "paper_ema":
-            compared_with = self.tau
         if m.candidate is None:
             return False
-        enough = self.c > compared_with if self.threshold == "release" else self.c >= compared_with
+        enough = self.c > self.tau if self.threshold == "release" else self.c >= compared_with and self.c > 0
         if self._filling(m) or enough:
             self.c = 0.0
             return True

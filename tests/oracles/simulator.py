@@ -64,6 +64,7 @@ class Moment:
     cosine: Callable[[int, int], float]
     draws: Draws | None
     uses: Callable[[int], list[int]]
+    query_at: Callable[[int], int]
 
     @property
     def full(self) -> bool:
@@ -223,6 +224,7 @@ def run(
             cosine=lambda i, j: float(world.item_similarity[i, j]),
             draws=draws,
             uses=lambda i, now=t: [s for s in world.scored_at.get(i, []) if s > now],  # type: ignore[misc]
+            query_at=lambda step: int(trace.query[step]),
         )
         rule.touch(m)
         admit = rule.admit(m)

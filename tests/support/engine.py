@@ -59,7 +59,8 @@ def lanes_of(case: Any, seed: int = 0, points: dict[str, Any] | None = None) -> 
     """All lanes: traces x CAPACITIES x VARIANTS, each with its own key.
 
     Args:
-      points: parameter name -> its values in the VARIANTS; the others keep their defaults.
+      points: parameter name -> its values in the VARIANTS; the others take their default, half and an eighth of it,
+        as far as their range allows.
     """
     trace, capacity, variant = (
         x.reshape(-1).astype(np.int32)
@@ -67,7 +68,8 @@ def lanes_of(case: Any, seed: int = 0, points: dict[str, Any] | None = None) -> 
     )
     if case.spec.unbounded:
         capacity = np.full_like(capacity, ITEMS)
-    values = {name: np.full(VARIANTS, value) for name, value in case.traced} | (points or {})
+    values = {name: np.array([value, value / 2, value / 8]) for name, value in case.traced}
+    values = {name: np.maximum(v, case.spec.params[name].low) for name, v in values.items()} | (points or {})
     return Lanes(
         table=trace,
         pair=trace,

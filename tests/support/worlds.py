@@ -126,9 +126,19 @@ class World(NamedTuple):
     schedule: Schedule
 
 
-def world_of(traces: Sequence[Trace]) -> World:
-    """Tables and schedules by plain numpy, every optional table included; future tables by brute force."""
-    similarity = np.stack([t.queries @ t.items.T for t in traces], axis=1)
+def world_of(traces: Sequence[Trace], grid: int | None = None) -> World:
+    """Tables and schedules by plain numpy, every optional table included; future tables by brute force.
+
+    Args:
+      grid: round cosines to multiples of 1/grid. With a power of two, sums of them are exact, and cosines that are
+        equal on paper are equal in floating point.
+    """
+
+    def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        table = left @ right.T
+        return table if grid is None else np.round(table * np.float32(grid)) / np.float32(grid)
+
+    similarity = np.stack([cosines(t.queries, t.items) for t in traces], axis=1)
     relevance = np.stack([t.relevance_matrix().astype(np.float32) for t in traces], axis=1)
     futures = [future_by_hand(t) for t in traces]
     steps, pairs = len(traces[0].query), len(traces)
@@ -136,7 +146,7 @@ def world_of(traces: Sequence[Trace]) -> World:
         similarity=similarity,
         relevance=relevance,
         relevant_total=relevance.sum(axis=2),
-        item_similarity=np.stack([t.items @ t.items.T for t in traces]),
+        item_similarity=np.stack([cosines(t.items, t.items) for t in traces]),
         answer_recall=np.stack([np.asarray(t.answer_recall) for t in traces], axis=1),
         category=np.stack([np.asarray(t.category) for t in traces], axis=1),
     )

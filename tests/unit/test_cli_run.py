@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,17 @@ def test_the_recorded_command_repeats_the_run():
         "solarjax run --workload cycling --set n_topics=30 --policies 'fifo,solar(lam=2)' --param alpha=1,2 "
         "--capacities 10 --seeds 4,5 --lambda 1,3 --feedback liked --out 'runs/a b'"
     )
+
+
+def test_the_recorded_command_means_the_same_job(engine, tmp_path):
+    source = SourceSpec("workload", "topic_drift", settings=("n_topics=20", "overlap=2"))
+    job = Job(
+        source, "fifo,solar(threshold=eoq)", ("lam=1,5",), (7, 9), (3, 8), lambdas=(0.5, 2.0), k=4, quality="f1",
+        feedback="liked", like_at=0.25, root_seed=6, per_step=True, memory_bytes=10**9,
+    )  # fmt: skip
+    assert call(*shlex.split(job.command(tmp_path))[1:], "-q") == 0
+    assert stored.load(tmp_path).config == job.config()
+    assert engine[0]["memory_bytes"] == 10**9
 
 
 def test_out_with_another_configuration(engine, tmp_path, capsys):

@@ -107,6 +107,11 @@ def test_a_failed_install_is_tried_again(checkout):
     (checkout.root / "log.fail").unlink()
     assert len(checkout.setup("report")) == 1 and checkout.code == 0
     assert checkout.setup("report") == []
+    # A failed addition may have left anything: what was there before is installed again too.
+    (checkout.root / "log.fail").touch()
+    checkout.setup("test")
+    (checkout.root / "log.fail").unlink()
+    assert len(checkout.setup("report")) == 1
 
 
 def test_a_gpu_brings_the_cuda_build(checkout):
