@@ -28,10 +28,10 @@ from solarjax.cli.sources import SourceSpec
 from solarjax.report import render, stored
 
 ROOT = Path(__file__).resolve().parents[1]
-POLICIES = "all,oracle"
-# On real streams the gate listens to the answer, as the release does there; the printed eviction rule beside it.
-ON_DIALOGUES = "unlimited,fifo,lru,lfu,arc,solar_e,solar_a(signal=miss),solar(signal=miss),solar_e_paper,oracle"
-CONTROLS = "all,random,bernoulli,keep_first,reservoir,oracle"
+POLICIES = "all,oracle_cover"
+# On real streams the gate listens to the answer, as the release does there.
+ON_DIALOGUES = "unlimited,fifo,lru,lfu,arc,solar_e,solar_a(signal=miss),solar(signal=miss),oracle_cover"
+CONTROLS = "all,random,bernoulli,keep_first,reservoir,oracle,oracle_cover"
 TOPICS = (10, 15, 20, 30, 50)
 
 
@@ -73,7 +73,7 @@ def dialogues(quick: bool, kind: str, files: tuple[Path, ...]) -> Batch:
         variants += [("P2", ("mean=30",)), ("P2", ("mean=300",))]
     base = Job(
         SourceSpec(kind, files=files),
-        ON_DIALOGUES if quick else f"{ON_DIALOGUES},random,bernoulli",
+        ON_DIALOGUES if quick else f"{ON_DIALOGUES},solar_paper,solar_e_paper,random,bernoulli",
         capacities=(10, 30, 50) if quick else (10, 20, 50, 100),
         seeds=tuple(range(10 if quick else 100)),
     )

@@ -71,7 +71,7 @@ def run(
     \b
     Examples:
       solarjax run --workload cycling --set n_topics=50 --policies fifo,lru,solar --capacities 10 --seeds 1000
-      solarjax run --workload working_set --policies all,oracle --param lam=1,5,10 --out runs/working_set
+      solarjax run --workload working_set --policies all,oracle_cover --param lam=1,5,10 --out runs/working_set
       solarjax run --locomo locomo10.json --protocol P2 --set mean=100 --capacities 10,50 --seeds 100
       solarjax run --trace stream.npz --prefill first.npy --policies "solar(threshold=eoq),fifo" --json -
       solarjax run --jsonl mine.jsonl --capacities 100 --json rows.json --per-step

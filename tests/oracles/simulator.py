@@ -147,7 +147,7 @@ class World:
         relevant = self.relevant[query]
         found = sum(relevant.get(i, 0.0) for i in retrieved)
         recall = found / sum(relevant.values()) if relevant else 0.0
-        precision = found / k
+        precision = found / max(len(retrieved), 1)
         cosines = [float(self.similarity[query, i]) for i in retrieved]
         answers = getattr(self.trace, "answer_recall", None)
         return {

@@ -86,6 +86,8 @@ def run(rules: Rules, world: World, lanes: Lanes) -> Run:
         tables = tables._replace(item_similarity=None)
     if not rules.future:
         schedule = schedule._replace(future_uses=None, next_use=None)
+    if not rules.coverage:
+        schedule = schedule._replace(last_asked=None)
     carry, outcome = _compiled(rules, tables, schedule, lanes)
     return jax.tree.map(np.asarray, Run(outcome, carry))
 

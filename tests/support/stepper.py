@@ -18,7 +18,7 @@ from solarjax.core.store import EMPTY_ORDER
 from solarjax.core.trace import NO_ITEM, StepMode
 from solarjax.core.types import NEVER, NO_SLOT, Scores, View
 from solarjax.core.victims import VICTIM_STREAM
-from tests.support.worlds import World
+from tests.support.worlds import World, scored_steps
 
 
 class Stepped(NamedTuple):
@@ -120,11 +120,19 @@ class _Cache:
             near = tables.item_similarity[pair, item]
             extra["candidate_similarity"] = self._floats({s: near[self.ids[s]] for s in residents if item >= 0})
         if rules.future:
-            uses, ahead = (x[t, pair] for x in self.world.schedule[-2:])
+            plan = self.world.schedule
+            uses, ahead = plan.future_uses[t, pair], plan.next_use[t, pair]
             extra["future_uses"] = self._ints({s: uses[self.ids[s]] for s in residents}, 0)
             extra["next_use"] = self._ints({s: ahead[self.ids[s]] for s in residents}, NEVER)
             extra["candidate_future_uses"] = _int32(uses[item] if item >= 0 else 0)
             extra["candidate_next_use"] = _int32(ahead[item] if item >= 0 else NEVER)
+        if rules.coverage:
+            later = trace.relevance_matrix()[:, [*self.ids, item]] > 0  # id -1 reads a column that is masked below
+            asked = {int(trace.query[s]) for s in np.flatnonzero(scored_steps(trace)) if s > t}
+            later &= np.array([q in asked for q in range(len(later))])[:, None]
+            later &= np.array([*self.ids, item]) != NO_ITEM
+            extra["future_relevance"] = jnp.asarray(later[:, :-1])
+            extra["candidate_future_relevance"] = jnp.asarray(later[:, -1])
         view = View(
             t=_int32(t),
             query_count=_int32(self.queries),

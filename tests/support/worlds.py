@@ -162,6 +162,7 @@ def world_of(traces: Sequence[Trace], grid: int | None = None) -> World:
         slope_weight=np.zeros((steps, pairs), np.float32),
         future_uses=np.stack([uses for uses, _ in futures], axis=1),
         next_use=np.stack([ahead for _, ahead in futures], axis=1),
+        last_asked=np.stack([last_asked_by_hand(t) for t in traces], axis=1),
     )
     return World(tuple(traces), tables, schedule)
 
@@ -169,6 +170,12 @@ def world_of(traces: Sequence[Trace], grid: int | None = None) -> World:
 def scored_steps(trace: Trace) -> np.ndarray:
     """`[T] bool`."""
     return (trace.mode >= StepMode.SCORED) & (trace.query >= 0)
+
+
+def last_asked_by_hand(trace: Trace) -> np.ndarray:
+    """`[Q] i32`: the last scored step of each query, -1 if none."""
+    steps = {int(trace.query[t]): t for t in np.flatnonzero(scored_steps(trace))}
+    return np.array([steps.get(q, -1) for q in range(len(trace.queries))], np.int32)
 
 
 def future_by_hand(trace: Trace) -> tuple[np.ndarray, np.ndarray]:

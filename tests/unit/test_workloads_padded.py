@@ -19,7 +19,7 @@ def test_common_size():
     assert common_size([workload(3), workload(5)]) == Size(num_steps=15, num_queries=15, num_items=10)
 
 
-@pytest.mark.parametrize("policy", ["solar_a", "oracle"])  # needs all pairs of residents; needs the future
+@pytest.mark.parametrize("policy", ["solar_a", "oracle", "oracle_cover"])  # all pairs of residents; the future
 def test_padding_changes_no_count(policy):
     cases, _ = parse_cases(policy)
     plain = sweep(GeneratedSource(workload(3)), cases, [2], 3)
