@@ -73,7 +73,8 @@ setup() {
   all="${all% }"
   rm -f "$STAMP"
   echo "setup: installing solarjax[${all// /,}] into .venv (pinned by constraints.txt)" >&2
-  local pip=("$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -c "$ROOT/constraints.txt")
+  # Bytecode is left to the first import: most modules of these packages are never imported.
+  local pip=("$VENV/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check -c "$ROOT/constraints.txt")
   "${pip[@]}" --editable "$ROOT[${all// /,}]"
   case " $all " in
     *" encoder "*)

@@ -47,6 +47,20 @@ def materialize(build: Callable[[], Array], always_true: Array) -> Array:
     return lax.while_loop(lambda carry: carry[0], body, start)[1]
 
 
+def settle(values: Array, one: Array) -> Array:
+    """`values [B]`, i32 or bool, computed once although `[N, B]` consumers broadcast it.
+
+    XLA fuses the producer of a broadcast operand into the consumer and evaluates it for each of the N rows, unless it
+    is expensive. A division by a 1 that the compiler cannot know is: cheap for B numbers, and it ends the fusion.
+
+    Args:
+      one: `[] i32`, 1 at run time but not a constant.
+    """
+    if values.dtype == bool:
+        return settle(values.astype(jnp.int32), one) > 0
+    return lax.div(values, jnp.broadcast_to(one, values.shape))
+
+
 def top_k(similarity: Array, order: Array, k: int) -> Ranked:
     """The k residents of largest similarity; ties to the smallest `order`.
 

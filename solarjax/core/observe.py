@@ -9,10 +9,11 @@ import numpy as np
 from jax import Array
 
 from solarjax.core.lanes import Lanes, Rules, take
-from solarjax.core.lookup import Ranked, materialize
+from solarjax.core.lookup import Ranked, materialize, settle
 from solarjax.core.metrics import score_retrieval
 from solarjax.core.store import Store
 from solarjax.core.tables import Tables
+from solarjax.core.trace import NO_ITEM
 from solarjax.core.types import NO_SLOT, Scores, View, given
 
 
@@ -60,8 +61,11 @@ def build_view(
     item: Array,
 ) -> View:
     """The view of every lane, lane axis last. `shown [B]`: the policy sees the query; `item [B]`: the candidate."""
+    one = (step.t >= 0).astype(jnp.int32)
     occupied = cache.ids >= 0
     offered = item >= 0
+    # An id that no slot holds, an empty one (NO_ITEM) included, where nothing arrives.
+    probe = settle(jnp.where(offered, item, np.int32(NO_ITEM - 1)), one)
     on = shown.astype(jnp.float32)
     liked = getattr(scores, rules.quality) >= np.float32(rules.like_at)
     retrieved = ranked.mask & shown[None]
@@ -88,8 +92,8 @@ def build_view(
         extra["candidate_future_relevance"] = arriving & offered[None] & later
     return View(
         t=jnp.broadcast_to(step.t, item.shape),
-        query_count=clocks[0],
-        offer_count=clocks[1],
+        query_count=settle(clocks[0], one),
+        offer_count=settle(clocks[1], one),
         capacity=lanes.capacity,
         size=cache.size,
         occupied=occupied,
@@ -106,6 +110,6 @@ def build_view(
         scores=Scores(*(s * on for s in scores)),
         has_candidate=offered,
         candidate_id=item,
-        candidate_resident=((cache.ids == item[None]) & offered[None]).any(axis=0),
+        candidate_resident=(cache.ids == probe[None]).astype(jnp.int32).max(axis=0) > 0,
         **extra,
     )

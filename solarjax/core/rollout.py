@@ -26,7 +26,7 @@ from jax import Array, lax
 from solarjax.core import random, store
 from solarjax.core.count import count_step
 from solarjax.core.lanes import Lanes, Rules, over_lanes, row_of, take
-from solarjax.core.lookup import top_k
+from solarjax.core.lookup import settle, top_k
 from solarjax.core.metrics import Sums, zero_sums
 from solarjax.core.observe import Step, build_view, score
 from solarjax.core.store import Store
@@ -133,13 +133,14 @@ def _advance(
     miss = jnp.where(asked, 1 - quality, np.float32(0))
 
     # 3. Policy.
-    shown = asked & (step.mode != np.uint8(StepMode.FROZEN))
+    one = (step.t >= 0).astype(jnp.int32)
+    shown = settle(asked & (step.mode != np.uint8(StepMode.FROZEN)), one)
     item = step.arrival
     if step.arrival_on_miss is not None:
         item = jnp.where(asked & ~hit, step.arrival_on_miss, item)
     room = before.size < lanes.capacity
     offered = (item >= 0) & ((step.mode != np.uint8(StepMode.FILL)) | room)
-    item = jnp.where(offered, item, np.int32(NO_ITEM))
+    item = settle(jnp.where(offered, item, np.int32(NO_ITEM)), one)
     clocks = (carry.query_count + shown.astype(jnp.int32), carry.offer_count + offered.astype(jnp.int32))
     view = build_view(rules, tables, lanes, step, before, clocks, ranked, carry.similarity, scores, miss, shown, item)
     params = dict(lanes.params)
@@ -149,27 +150,28 @@ def _advance(
     )
 
     # 4. Write.
-    writes = admit & offered & ~view.candidate_resident
+    writes = settle(admit & offered & ~view.candidate_resident, one)
     evicts = writes & ~room
     victim = choose_victims(rules, tables, lanes, key, state, view, evicts)
-    slot = jnp.where(room, before.size, victim)
+    slot = settle(jnp.where(room, before.size, victim), one)
     inserted = over_lanes(lambda p, s, i, v: rules.make(**p).insert(s, i, v), params, state, slot, view, size=size)
     state = jax.tree.map(lambda new, old: jnp.where(writes, new, old), inserted, state)
-    after = store.write(before, slot, item, writes)
+    after = store.write(before, slot, item, writes, one)
 
-    next_row = row_of(tables.similarity, next_query, lanes.table)
-    known = (after.ids >= 0) & (next_query >= 0)[None]
+    next_row = settle(row_of(tables.similarity, next_query, lanes.table), one)
+    asks = settle(next_query, one)
+    known = (after.ids >= 0) & (asks >= 0)[None]
     ahead = jnp.where(known, take(tables.similarity, next_row[None], after.ids), np.float32(-jnp.inf))
 
     sums = count_step(rules, tables, carry.sums, scores, miss, step, row, view, writes, evicts)
     out = None
     if rules.per_step:
-        one = (jnp.arange(rules.num_slots, dtype=jnp.int32)[:, None] == slot[None]) & evicts[None]
+        replaced = (jnp.arange(rules.num_slots, dtype=jnp.int32)[:, None] == slot[None]) & evicts[None]
         out = Outcome(
             hit=hit & asked & (step.mode >= np.uint8(StepMode.SCORED)),
             admitted=writes,
             slot=jnp.where(writes, slot, np.int32(NO_SLOT)),
-            evicted=jnp.where(one, before.ids, np.int32(NO_ITEM)).max(axis=0),
+            evicted=jnp.where(replaced, before.ids, np.int32(NO_ITEM)).max(axis=0),
             retrieved=jnp.where(ranked.slots >= 0, retrieved_ids, np.int32(NO_ITEM)),
         )
     return Carry(after, state, *clocks, ahead, sums), out

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from solarjax.core.lookup import settle
 from solarjax.core.trace import NO_ITEM
+from solarjax.core.types import NO_SLOT
 
 EMPTY_ORDER = np.int32(2**31 - 1)
 """`Store.order` of an empty slot: later than any resident."""
@@ -40,17 +42,19 @@ def empty(num_slots: int, lanes: int) -> Store:
     )
 
 
-def write(store: Store, slot: Array, item: Array, where: Array) -> Store:
+def write(store: Store, slot: Array, item: Array, where: Array, one: Array) -> Store:
     """Puts `item [B]` into `slot [B]` in the lanes of `where [B] bool`.
 
-    A full lane replaces what is there; a lane with room must be given `slot == size`.
+    A full lane replaces what is there; a lane with room must be given `slot == size`. `one`: see `lookup.settle`.
     """
     num_slots = store.ids.shape[0]
-    hit = (jnp.arange(num_slots, dtype=jnp.int32)[:, None] == slot[None]) & where[None]
+    target = settle(jnp.where(where, slot, np.int32(NO_SLOT)), one)
+    number = settle(store.inserts * np.int32(num_slots) + slot, one)
+    hit = jnp.arange(num_slots, dtype=jnp.int32)[:, None] == target[None]
     grows = where & (slot == store.size)
     return Store(
         ids=jnp.where(hit, item[None], store.ids),
-        order=jnp.where(hit, (store.inserts * np.int32(num_slots) + slot)[None], store.order),
+        order=jnp.where(hit, number[None], store.order),
         size=store.size + grows.astype(jnp.int32),
         inserts=store.inserts + where.astype(jnp.int32),
     )

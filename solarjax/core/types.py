@@ -61,7 +61,7 @@ class View(NamedTuple):
       candidate_id: `[] i32`, NO_ITEM if none.  candidate_resident: `[] bool` it is in the cache already.
       candidate_similarity: `[N] f32` its cosine to each resident, -inf where empty; None unless asked for.
     Only inside `victim` and only if the spec asks for it
-      resident_similarity: `[N, N] f32` cosine between residents (undefined where empty), else None.
+      resident_similarity: `[N, N] f32` cosine between residents, -inf on the diagonal and where empty, else None.
     Offline policies only (None otherwise); they see the scored queries after this step
       future_uses: `[N] i32` how many will find the resident relevant.
       next_use: `[N] i32` step of the first such query, NEVER if none.

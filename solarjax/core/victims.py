@@ -58,7 +58,14 @@ def _choose(rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any
         # Lanes first here: the N * N reads of one lane stay within its own table, which a cache and a TLB can hold.
         near, ids = given(tables.item_similarity, "item_similarity"), view.resident_id.T
         row = table[:, None] * np.int32(near.shape[1]) + jnp.maximum(ids, 0)
-        pairs = materialize(lambda: take(near, row[:, :, None], ids[:, None, :]), view.t[0] >= 0)
+        slot = jnp.arange(ids.shape[1], dtype=jnp.int32)
+        other = (slot[:, None] != slot[None])[None]
+
+        def gather() -> Array:
+            there = other & (ids >= 0)[:, None, :]
+            return jnp.where(there, take(near, row[:, :, None], ids[:, None, :]), np.float32(-jnp.inf))
+
+        pairs = materialize(gather, view.t[0] >= 0)
         view = view._replace(resident_similarity=pairs)
         axes = axes._replace(resident_similarity=0)
 

@@ -30,33 +30,32 @@ def at_slot(slot: Array, num_slots: int) -> Array:
     return jnp.arange(num_slots, dtype=jnp.int32) == slot
 
 
-def top_mean(values: Array, valid: Array, count: int) -> Array:
-    """Mean of the `count` largest of `values [..., N]` within `valid`; over what is there if fewer, 0 if none.
+def top_mean(held: Array, count: int) -> Array:
+    """Mean of the `count` largest of `held [..., N]`, -inf counting as absent; over what is there if fewer, 0 if none.
 
     `count` passes of max find the largest different values; one more tells whether any of them occurs twice, and only
     then a slower rule counts how often. Both add the same numbers in the same order, so a value does not depend on
     whether some other lane had equal values.
     """
-    held = jnp.where(valid, values, _NONE)
     bounds = [held.max(axis=-1)]
     for _ in range(count - 1):
         bounds.append(jnp.where(held < bounds[-1][..., None], held, _NONE).max(axis=-1))
     there = ((held >= bounds[-1][..., None]) & (held > _NONE)).astype(jnp.int32).sum(axis=-1)
     different = sum((bound > _NONE).astype(jnp.int32) for bound in bounds)
-    total = jnp.zeros(values.shape[:-1], values.dtype)
+    total = jnp.zeros(held.shape[:-1], held.dtype)
     for bound in bounds:
         total = total + jnp.where(bound > _NONE, bound, np.float32(0))
 
     def recount(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        total = jnp.zeros(values.shape[:-1], values.dtype)
-        left = jnp.full(values.shape[:-1], count, jnp.int32)
+        total = jnp.zeros(held.shape[:-1], held.dtype)
+        left = jnp.full(held.shape[:-1], count, jnp.int32)
         for bound in bounds:
             times = (held == bound[..., None]).astype(jnp.int32).sum(axis=-1)
             take = jnp.where(bound > _NONE, jnp.minimum(times, left), np.int32(0))
-            total = total + jnp.where(take > 0, bound, np.float32(0)) * take.astype(values.dtype)
+            total = total + jnp.where(take > 0, bound, np.float32(0)) * take.astype(held.dtype)
             left = left - take
         return jnp.bool_(False), total, np.int32(count) - left
 
     tied = (there > different).any()
     _, total, used = lax.while_loop(lambda carry: carry[0], recount, (tied, total, different))
-    return total / jnp.maximum(used, np.int32(1)).astype(values.dtype)
+    return total / jnp.maximum(used, np.int32(1)).astype(held.dtype)

@@ -4,7 +4,9 @@ Compared are the items retrieved, by rank, whether the arrival was written, and 
 computes in float32, the oracles in float64; nothing is tolerated, because what can be equal is equal exactly in
 both: cosines are multiples of 1/64, grades and answer recalls are dyadic, and so are the parameters that are
 accumulated. What is left, sums with an exponential or a square root in them, differs by far more than its rounding.
-Examples are derandomized: a run repeats the previous one.
+`lam` keeps the square roots of `eoq` irrational: an average that decays towards a threshold of 1 from above reaches it
+in float32 after 24 steps, and never in exact arithmetic.
+Examples are derandomized, so a run repeats the previous one, and not shrunk: a difference names its lane and step.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from solarjax.core.lanes import Rules
 from solarjax.core.trace import NO_ITEM
@@ -31,7 +33,7 @@ from tests.support.engine import VARIANTS, lanes_of, rules_of, run
 from tests.support.worlds import TRACE_BYTES, TRACES, trace_of, world_of
 
 POINTS: dict[str, tuple[float, ...]] = {
-    "lam": (0.5, 1, 2, 5),
+    "lam": (0.75, 1, 3, 5),
     "ema": (0, 0.25, 0.5, 1),
     "tau0": (0, 0.5, 0.75),
     "tau_per_lam": (0, 1, 2),
@@ -98,6 +100,7 @@ def compare(policy: PolicyCase, rules: Rules, examples: int) -> Counter[str]:
         derandomize=True,
         database=None,
         deadline=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(st.binary(min_size=TRACES * TRACE_BYTES, max_size=TRACES * TRACE_BYTES), st.data())
@@ -119,7 +122,7 @@ def compare(policy: PolicyCase, rules: Rules, examples: int) -> Counter[str]:
     ("policy", "static"), REGISTERED + VARIED, ids=[f"{i}-{c.label}" for i, (c, _) in enumerate(REGISTERED + VARIED)]
 )
 def test_engine_agrees_with_the_oracle(policy: PolicyCase, static: dict[str, Any]) -> None:
-    seen = compare(policy, rules_of(policy, **static), examples=7)
+    seen = compare(policy, rules_of(policy, **static), examples=5)
     assert seen["admissions"] > 300
     assert policy.spec.unbounded or policy.name == "keep_first" or seen["evictions"] > 100, seen
 

@@ -168,7 +168,7 @@ def test_jax_is_pinned_for_old_and_new_python():
 
 def test_everything_needed_is_pinned_and_torch_is_not_needed():
     names = needed()
-    assert {"jax", "xarray", "matplotlib", "transformers", "pytest", "ruff"} <= names
+    assert {"jax", "xarray", "matplotlib", "tokenizers", "pytest", "ruff"} <= names
     assert not names & {"torch", "tensorflow", "sentence-transformers"}
     here = {p.name.lower().replace("_", "-") for p in pins()}
     assert names - here == set()

@@ -43,7 +43,7 @@ def information_gain(view: View) -> Array:
     """
     near = given(view.candidate_similarity, "candidate_similarity")
     best = jnp.clip(near.max(), 0, 1)
-    mean = jnp.clip(top_mean(near, view.occupied, 5), 0, 1)
+    mean = jnp.clip(top_mean(near, 5), 0, 1)
     gain = jnp.maximum(np.float32(0.6) * (1 - best) - np.float32(0.4) * mean, 0)
     return jnp.where(view.size == 0, np.float32(1), gain)
 

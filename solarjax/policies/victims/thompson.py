@@ -37,8 +37,7 @@ class ThompsonState(NamedTuple):
 
 def novelty(view: View) -> Array:
     """`[N] f32`: clip(1 - mean cosine to the 3 nearest OTHER residents, 0, 1); fewer if fewer; 0.5 alone."""
-    other = view.occupied[None, :] & ~jnp.eye(len(view.occupied), dtype=bool)
-    mean = top_mean(given(view.resident_similarity, "resident_similarity"), other, 3)
+    mean = top_mean(given(view.resident_similarity, "resident_similarity"), 3)
     return jnp.where(view.size > 1, jnp.clip(1 - mean, 0, 1), np.float32(0.5))
 
 

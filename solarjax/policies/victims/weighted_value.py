@@ -43,9 +43,8 @@ def weighted_value(
 
     def choose(key: Key, state: WeightedValueState, view: View) -> Array:
         del key  # deterministic
-        num_slots = len(view.occupied)
-        other = view.occupied[None, :] & ~jnp.eye(num_slots, dtype=bool)
-        nearest = jnp.where(other, given(view.resident_similarity, "resident_similarity"), np.float32(0)).max(axis=1)
+        # Floor 0: alone, nothing is near; and a negative cosine is clipped below anyway.
+        nearest = jnp.maximum(given(view.resident_similarity, "resident_similarity").max(axis=1), np.float32(0))
         idle = (view.t - state.last_accessed).astype(jnp.float32)
         offers = jnp.maximum(view.offer_count, 1).astype(jnp.float32)
         value = (
