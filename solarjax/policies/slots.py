@@ -41,7 +41,7 @@ def top_mean(held: Array, count: int) -> Array:
     for _ in range(count - 1):
         bounds.append(jnp.where(held < bounds[-1][..., None], held, _NONE).max(axis=-1))
     there = ((held >= bounds[-1][..., None]) & (held > _NONE)).astype(jnp.int32).sum(axis=-1)
-    different = sum((bound > _NONE).astype(jnp.int32) for bound in bounds)
+    different = (jnp.stack(bounds) > _NONE).astype(jnp.int32).sum(axis=0)
     total = jnp.zeros(held.shape[:-1], held.dtype)
     for bound in bounds:
         total = total + jnp.where(bound > _NONE, bound, np.float32(0))

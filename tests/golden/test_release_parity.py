@@ -70,7 +70,8 @@ def test_deterministic_policies_step_by_step(family: str, reference: dict, share
             wrong = int((hits != expected).sum())
             steps, different = steps + len(hits), different + wrong
             if wrong == 0:
-                assert (int(got.admissions), int(got.evictions)) == (want["admissions"], want["evictions"]), (name, policy)
+                changes = (int(got.admissions), int(got.evictions))
+                assert changes == (want["admissions"], want["evictions"]), (name, policy)
                 assert int(got.final_size) == want["final_size"]
                 assert float(got.store_rate) == pytest.approx(want["store_rate"], abs=1e-12)
                 assert float(got.precision_at_k) == pytest.approx(want["precision_at_3"], abs=2e-6)

@@ -80,9 +80,7 @@ def differences(case: Any, rules: Rules, world: World, lanes: Lanes) -> list[Dif
     uniforms = tuple(np.asarray(u) for u in _uniforms(lanes.key, np.arange(STEPS, dtype=np.int32)))
     tables = world.tables
     assert tables.item_similarity is not None
-    worlds = [
-        OracleWorld.of(t, tables.similarity[:, w], tables.item_similarity[w]) for w, t in enumerate(world.traces)
-    ]
+    worlds = [OracleWorld.of(t, tables.similarity[:, w], tables.item_similarity[w]) for w, t in enumerate(world.traces)]
     found = []
     for lane in range(LANES):
         params = dict(case.static) | {name: float(values[lane]) for name, values in lanes.params.items()}

@@ -85,8 +85,7 @@ VARIED: list[tuple[PolicyCase, dict[str, Any]]] = [
 def traced_points(policy: PolicyCase) -> st.SearchStrategy[dict[str, list[float]]]:
     """Values of the policy's parameters in the VARIANTS of a batch."""
     values = {
-        name: st.lists(st.sampled_from(POINTS[name]), min_size=VARIANTS, max_size=VARIANTS)
-        for name, _ in policy.traced
+        name: st.lists(st.sampled_from(POINTS[name]), min_size=VARIANTS, max_size=VARIANTS) for name, _ in policy.traced
     }
     return st.fixed_dictionaries(values)
 

@@ -95,7 +95,8 @@ class _Cache:
     def pairs(self) -> jax.Array:
         near = self.world.tables.item_similarity[self.pair]
         ids = np.maximum(self.ids, 0)
-        return jnp.asarray(near[np.ix_(ids, ids)])
+        other = ~np.eye(len(ids), dtype=bool) & (np.asarray(self.ids) != NO_ITEM)[None]
+        return jnp.asarray(np.where(other, np.asarray(near)[np.ix_(ids, ids)], np.float32(-np.inf)))
 
     def look(self, t: int) -> tuple[View, list[int], int]:
         """The view of step t, the ids retrieved by rank, and the item on offer."""
