@@ -83,7 +83,8 @@ class ChunkStore:
         if self._folder is None:
             return self._kept.get(name)
         try:
-            with np.load(self._folder / f"{name}.npz", allow_pickle=False) as file:
+            # Opened here because numpy leaves the file of a truncated archive open.
+            with open(self._folder / f"{name}.npz", "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return {key: file[key] for key in file.files}
         except (FileNotFoundError, zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError):
             return None

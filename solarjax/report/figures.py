@@ -25,7 +25,8 @@ INK = "#010203"
 # Mid tones that stand out on white and on near-black; the baseline is neutral.
 COLOURS = {
     "fifo": "#8a8f98", "unlimited": "#8a8f98", "lru": "#d98200", "lfu": "#a6951a", "arc": "#0f9d76",
-    "random": "#a0785a", "oracle": INK, "oracle_cover": INK, "solar_e": "#2f8fdb", "solar_a": "#9a6ae0", "solar": "#e0457b",
+    "random": "#a0785a", "oracle": INK, "oracle_cover": INK,
+    "solar_e": "#2f8fdb", "solar_a": "#9a6ae0", "solar": "#e0457b",
 }  # fmt: skip
 SPARE = ("#5b7fff", "#c2543a", "#3fa7a0", "#b05fae", "#7a9a2f", "#c78f5b", "#5f8aa8", "#cc6f94")
 MARKERS = "os^DvPX*<>hp"

@@ -80,26 +80,49 @@ def test_deterministic_policies_step_by_step(family: str, reference: dict, share
     assert different <= 0.005 * steps, f"{different} of {steps} steps differ"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_stochastic_policies_in_mean(family: str, reference: dict, shared_data: Path) -> None:
+# Above these the stream's cache never fills, so nothing is evicted and every policy seed gives the same run.
+NEVER_FULL = {"retrieval_noise_stream": 500}
+
+
+def distances(family: str, reference: dict, folder: Path) -> dict[str, float]:
+    """Distance of our mean hit rate from the reference's, in combined standard errors, per case and policy."""
     cases = family_cases(reference, family)
     policies = tuple(p for p in STOCHASTIC if p in reference[cases[0]])
-    result = run_family(family, policies, POLICY_SEEDS, shared_data / "solar_synthetic", cases)
-    worst = 0.0
-    for name in cases:
-        trace, capacity = split_case(name)
-        for policy in policies:
-            want = reference[name][policy]
-            ours = result.hit_rate.sel(trace=trace, capacity=capacity, policy=policy).values
-            spread = ours.std(ddof=1)
-            theirs = want["hit_rate_sd"] if want["policy_seeds"] >= 10 else spread
-            error = np.sqrt(spread**2 / len(ours) + theirs**2 / want["policy_seeds"])
-            distance = abs(ours.mean() - want["hit_rate_mean"])
-            # Equal to the last digit where neither side varies (nothing is ever evicted).
-            assert distance <= 3 * error + 1e-6, (name, policy, ours.mean(), want["hit_rate_mean"], error)
-            worst = max(worst, distance / error if error > 0 else 0.0)
-    # About 60 comparisons: the largest of them is well above 0 unless the comparison compares nothing.
-    assert worst > 0.3
+    fixed = tuple(c for c in cases if split_case(c)[1] >= NEVER_FULL.get(family, 10**9))
+    varied = tuple(c for c in cases if c not in fixed)
+    out = {}
+    for some, seeds in ((varied, POLICY_SEEDS), (fixed, 2)):
+        result = run_family(family, policies, seeds, folder, some) if some else None
+        for name in some:
+            trace, capacity = split_case(name)
+            for policy in policies:
+                want = reference[name][policy]
+                ours = result.hit_rate.sel(trace=trace, capacity=capacity, policy=policy).values
+                spread = ours.std(ddof=1)
+                theirs = want["hit_rate_sd"] if want["policy_seeds"] >= 10 else spread
+                error = np.sqrt(spread**2 / len(ours) + theirs**2 / want["policy_seeds"])
+                distance = abs(ours.mean() - want["hit_rate_mean"])
+                if error < 1e-9:
+                    assert distance < 1e-6, (name, policy, "differs although nothing is random")
+                    continue
+                out[f"{name} {policy}"] = float(distance / error)
+    return out
+
+
+def test_stochastic_policies_in_mean(reference: dict, shared_data: Path) -> None:
+    """Within 3 combined standard errors at 200 policy seeds.
+
+    About 60 means are compared, so one of them exceeds 3 standard errors by chance in one run of seven. The rule is
+    fixed for the family: at most one case beyond 3 and none beyond 4 (false alarm about 1.5 %).
+    """
+    found: dict[str, float] = {}
+    for family in FAMILIES:
+        found |= distances(family, reference, shared_data / "solar_synthetic")
+    assert len(found) >= 50
+    beyond = {name: round(z, 2) for name, z in found.items() if z > 3}
+    assert len(beyond) <= 1 and max(found.values()) <= 4, beyond
+    # The comparison compares something: among 50 distances the largest is well above 0.
+    assert max(found.values()) > 0.5
 
 
 def test_frozen_pools(reference: dict, shared_data: Path) -> None:

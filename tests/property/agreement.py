@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from solarjax.core import random
@@ -14,7 +13,7 @@ from solarjax.core.trace import NO_ITEM
 from solarjax.core.victims import VICTIM_STREAM
 from tests.oracles import ORACLES, Draws, Step, simulate
 from tests.oracles import World as OracleWorld
-from tests.support.engine import LANES, Run, run
+from tests.support.engine import Run
 from tests.support.worlds import STEPS, World
 
 
@@ -74,15 +73,14 @@ def decisions(record: Run, lane: int) -> list[Step]:
     ]
 
 
-def differences(case: Any, rules: Rules, world: World, lanes: Lanes) -> list[Difference]:
-    """Runs both on every lane; the first difference of each lane that has one."""
-    record = run(rules, world, lanes)
+def differences(case: Any, rules: Rules, world: World, lanes: Lanes, record: Run, which: range) -> list[Difference]:
+    """Runs the oracle on the lanes `which`; the first difference to the engine's record of each that has one."""
     uniforms = tuple(np.asarray(u) for u in _uniforms(lanes.key, np.arange(STEPS, dtype=np.int32)))
     tables = world.tables
     assert tables.item_similarity is not None
     worlds = [OracleWorld.of(t, tables.similarity[:, w], tables.item_similarity[w]) for w, t in enumerate(world.traces)]
     found = []
-    for lane in range(LANES):
+    for lane in which:
         params = dict(case.static) | {name: float(values[lane]) for name, values in lanes.params.items()}
         theirs = simulate(
             worlds[lanes.pair[lane]],

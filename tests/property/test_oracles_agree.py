@@ -4,8 +4,9 @@ Compared are the items retrieved, by rank, whether the arrival was written, and 
 computes in float32, the oracles in float64; nothing is tolerated, because what can be equal is equal exactly in
 both: cosines are multiples of 1/64, grades and answer recalls are dyadic, and so are the parameters that are
 accumulated. What is left, sums with an exponential or a square root in them, differs by far more than its rounding.
-`lam` keeps the square roots of `eoq` irrational: an average that decays towards a threshold of 1 from above reaches it
-in float32 after 24 steps, and never in exact arithmetic.
+`lam` keeps the thresholds with a square root irrational: one that decays towards 1 from above reaches it in float32
+after 24 steps, and never in exact arithmetic. (What happens exactly at a threshold: `fixed` here, the others in
+`tests/unit/test_policies_gates.py`.)
 Examples are derandomized, so a run repeats the previous one, and not shrunk: a difference names its lane and step.
 """
 
@@ -23,17 +24,17 @@ from solarjax.core.trace import NO_ITEM
 from solarjax.policies.registry import POLICIES, PolicyCase, case
 from tests.oracles import ORACLES, Bernoulli, Composed, Fifo, RegretGate
 from tests.oracles.arc import Arc
-from tests.oracles.classic import Always, Lfu, Lru, Random
 from tests.oracles.clairvoyant import Clairvoyant
+from tests.oracles.classic import Always, Lfu, Lru, Random
 from tests.oracles.controls import Reservoir
 from tests.oracles.simulator import Moment
 from tests.oracles.thompson import Thompson
 from tests.property.agreement import differences
-from tests.support.engine import VARIANTS, lanes_of, rules_of, run
+from tests.support.engine import LANES, VARIANTS, lanes_of, rules_of, run
 from tests.support.worlds import TRACE_BYTES, TRACES, trace_of, world_of
 
 POINTS: dict[str, tuple[float, ...]] = {
-    "lam": (0.75, 1, 3, 5),
+    "lam": (0.75, 1.25, 3, 5),
     "ema": (0, 0.25, 0.5, 1),
     "tau0": (0, 0.5, 0.75),
     "tau_per_lam": (0, 1, 2),
@@ -107,10 +108,13 @@ def compare(policy: PolicyCase, rules: Rules, examples: int) -> Counter[str]:
         parts = [raw[i * TRACE_BYTES : (i + 1) * TRACE_BYTES] for i in range(TRACES)]
         world = world_of([trace_of(part, f"t{i}") for i, part in enumerate(parts)], grid=64)
         lanes = lanes_of(policy, data.draw(st.integers(0, 2**32 - 1)), data.draw(traced_points(policy)))
-        outcome = run(rules, world, lanes).outcome
-        seen["admissions"] += int(outcome.admitted.sum())
-        seen["evictions"] += int((outcome.evicted != NO_ITEM).sum())
-        found = differences(policy, rules, world, lanes)
+        record = run(rules, world, lanes)
+        # A costly rule is compared on one variant per example, in turn: drawing single numbers takes its time.
+        seen["examples"] += 1
+        which = range(seen["examples"] % VARIANTS, LANES, VARIANTS) if rules.costly_victim else range(LANES)
+        seen["admissions"] += int(record.outcome.admitted[:, which].sum())
+        seen["evictions"] += int((record.outcome.evicted[:, which] != NO_ITEM).sum())
+        found = differences(policy, rules, world, lanes, record, which)
         assert not found, found[0]
 
     check()
@@ -122,7 +126,7 @@ def compare(policy: PolicyCase, rules: Rules, examples: int) -> Counter[str]:
 )
 def test_engine_agrees_with_the_oracle(policy: PolicyCase, static: dict[str, Any]) -> None:
     seen = compare(policy, rules_of(policy, **static), examples=5)
-    assert seen["admissions"] > 300
+    assert seen["admissions"] > 200
     assert policy.spec.unbounded or policy.name == "keep_first" or seen["evictions"] > 100, seen
 
 

@@ -93,10 +93,10 @@ class _Cache:
         self.inserts += 1
 
     def pairs(self) -> jax.Array:
-        near = self.world.tables.item_similarity[self.pair]
-        ids = np.maximum(self.ids, 0)
-        other = ~np.eye(len(ids), dtype=bool) & (np.asarray(self.ids) != NO_ITEM)[None]
-        return jnp.asarray(np.where(other, np.asarray(near)[np.ix_(ids, ids)], np.float32(-np.inf)))
+        """Row: a slot; column: another resident, -inf for none and for the slot itself."""
+        ids = np.array(self.ids)
+        near = self.world.tables.item_similarity[self.pair][np.ix_(np.maximum(ids, 0), np.maximum(ids, 0))]
+        return jnp.asarray(np.where(np.eye(len(ids), dtype=bool) | (ids < 0)[None], np.float32(-np.inf), near))
 
     def look(self, t: int) -> tuple[View, list[int], int]:
         """The view of step t, the ids retrieved by rank, and the item on offer."""
