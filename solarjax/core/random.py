@@ -82,9 +82,10 @@ def bits(key: Array, n: int) -> Array:
 
 
 def open_unit(word: Array) -> Array:
-    """Maps u32 words to f32 in the open interval (0, 1): 2^24 equally spaced midpoints."""
-    # The half step keeps both ends out, so neither log(u) nor erf_inv(2u - 1) can be infinite.
-    return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24) + np.float32(2**-25)
+    """Maps u32 words to f32 in the open interval (0, 1): 2^23 equally spaced midpoints."""
+    # The half step keeps both ends out, so neither log(u) nor erf_inv(2u - 1) can be infinite. One bit more and the
+    # largest midpoint would round to 1.
+    return (word >> np.uint32(9)).astype(jnp.float32) * np.float32(2**-23) + np.float32(2**-24)
 
 
 def uniform(key: Array, n: int) -> Array:

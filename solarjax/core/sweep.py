@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from solarjax.core import dataset as ds
-from solarjax.core.arguments import check_arguments
+from solarjax.core.arguments import check_arguments, check_policies
 from solarjax.core.chunks import ChunkStore, SweepError
 from solarjax.core.execute import Task, make_rules, run_chunk
 from solarjax.core.parallel import local_mesh
@@ -86,8 +86,7 @@ def sweep(
     capacities, seeds, grid, lambdas = check_arguments(
         capacities, seeds, grid, lambdas, k, quality, feedback, root_seed
     )
-    if not policies:
-        raise SweepError("no policy named")
+    check_policies(policies, grid)
     mesh = local_mesh(devices)
     budget = default_budget() if memory_bytes is None else memory_bytes
     pairs: list[Pair] = [(t, s) for t in range(len(source.traces)) for s in seeds]

@@ -104,7 +104,7 @@ def test_a_file_in_the_way_is_reported(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(SweepError, match=f"cannot write to {tmp_path}/taken/sweep: Not a directory"):
         store(tmp_path / "taken" / "sweep")
-    with pytest.raises(SweepError, match=f"cannot write to {tmp_path}/taken: File exists"):
+    with pytest.raises(SweepError, match=f"cannot write to {tmp_path}/taken: Not a directory"):
         store(tmp_path / "taken")
 
 

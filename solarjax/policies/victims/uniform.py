@@ -16,7 +16,7 @@ def uniform() -> Victim:
 
     def choose(key: Key, state: State, view: View) -> Array:
         del state
-        # floor(u * K) is uniform up to the 2^-24 grain of u, far below any sampling error.
+        # floor(u * K) is uniform up to the 2^-23 grain of u, far below any sampling error.
         pick = (random.uniform(key, 1)[0] * view.size.astype(jnp.float32)).astype(jnp.int32)
         return jnp.minimum(pick, view.size - np.int32(1))
 
