@@ -159,9 +159,14 @@ class RecordedSource:
                 trace.arrival,
                 trace.mode,
                 trace.relevance_matrix(),
+                *(
+                    np.zeros(0) if x is None else x
+                    for x in (trace.arrival_on_miss, trace.answer_recall, trace.category)
+                ),
             ):
                 digest.update(repr(part.shape).encode())
                 digest.update(np.ascontiguousarray(part).tobytes())
+            digest.update(repr(trace.category_names).encode())
             out[trace.name] = {
                 "sha256": digest.hexdigest(),
                 "meta": dict(trace.meta),
@@ -243,7 +248,8 @@ class RecordedSource:
         answers = None
         if self.answers:
             none = np.zeros((1, 1), np.float32)
-            answers = np.stack([pad(none if t.answer_recall is None else t.answer_recall, q, m) for t in self._traces])
+            padded = [pad(none if t.answer_recall is None else t.answer_recall, q, m) for t in self._traces]
+            answers = np.stack(padded, axis=1)
         category = None
         if self.categories:
             category = np.stack([self._categories_of(t) for t in self._traces], axis=1)

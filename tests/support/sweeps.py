@@ -22,9 +22,18 @@ def recorded_traces() -> list[Trace]:
     """Three traces of 48, 40 and 17 steps, the last without answers, grades, categories and `arrival_on_miss`."""
     rng = np.random.default_rng(11)
     full, shorter, plain = (trace_of(rng.bytes(TRACE_BYTES), name) for name in ("full", "shorter", "plain"))
-    return [full, cut(shorter, 40), dataclasses.replace(
-        cut(plain, 17), answer_recall=None, relevant_grade=None, category=None, category_names=(), arrival_on_miss=None
-    )]
+    return [
+        full,
+        cut(shorter, 40),
+        dataclasses.replace(
+            cut(plain, 17),
+            answer_recall=None,
+            relevant_grade=None,
+            category=None,
+            category_names=(),
+            arrival_on_miss=None,
+        ),
+    ]
 
 
 def cut(trace: Trace, steps: int) -> Trace:
