@@ -1,6 +1,6 @@
-"""The sweep over recorded traces: padding, optional tables and pieces of blocks change no lane; counts are right.
+"""The sweep: what a lane is does not depend on what runs beside it, and results are complete and labelled.
 
-`test_sweep.py` has the generated workload, resuming and the errors of arguments.
+Resuming is tested in `test_sweep_resume.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from solarjax.core.sweep import sweep
 from solarjax.policies.registry import case
 from solarjax.workloads.sources import RecordedSource
 from tests.oracles import World, simulate
-from tests.support.sweeps import assert_part_of, recorded, recorded_traces
+from tests.support.sweeps import assert_part_of, generated, recorded, recorded_traces
 
 COIN, RECENT, ALL = case("bernoulli"), case("lru"), case("unlimited")
 SEEDS = [0, 1, 2, 7, 4_000_000_000]
@@ -40,6 +40,15 @@ def test_alone_on_one_device(corpora: xr.Dataset) -> None:
     source = RecordedSource(recorded_traces()[1:2])
     only = run(source, [COIN], [5], [7], grid={"p": [0.5]}, devices=jax.devices()[:1])
     assert_part_of(only, corpora)
+
+
+def test_generated_alone_on_one_device() -> None:
+    """Workloads of their own per seed, whose item similarities are sharded with the pairs; 5 seeds on 2 devices."""
+    cases = [case("solar_a", lam=0.5)]
+    whole = sweep(generated(), cases, [3, 5], SEEDS, quality="recall")
+    only = sweep(generated(), cases, [5], [7], quality="recall", devices=jax.devices()[:1])
+    assert_part_of(only, whole)
+    assert len(np.unique(whole["max_similarity"])) == 10
 
 
 def test_in_another_memory_budget_and_order(corpora: xr.Dataset) -> None:
