@@ -160,7 +160,8 @@ def case(name: str, label: str | None = None, **params: Any) -> PolicyCase:
     parameters.check_name("policy", name, POLICIES, PolicyError)
     spec = POLICIES[name]
     full = parameters.resolve(name, spec.params, params, PolicyError)
-    changed = {k: full[k] for k in params if full[k] != spec.params[k].default}
+    # In the registry's order, so that one choice has one label however it was written.
+    changed = {k: v for k, v in full.items() if v != spec.params[k].default}
     return PolicyCase(
         name=name,
         label=label or name + (f"({','.join(f'{k}={_show(v)}' for k, v in changed.items())})" if changed else ""),
