@@ -18,6 +18,7 @@ from tests.conformance.subject import (
     Subject,
     exact_match,
     flagged,
+    other_neighbours,
     other_suffix,
     relabelled,
     subject_of,
@@ -92,12 +93,18 @@ def counters_agree_with_the_record(subject: Subject) -> None:
 
 
 def a_lane_does_not_see_its_neighbours(subject: Subject) -> None:
-    """Alone, among other traces, and at another place: the same bits, carry included."""
+    """At another place, among lanes of other traces and keys: the same bits, carry included."""
     lanes, order = subject.lanes, np.random.default_rng(5).permutation(LANES)
-    moved = jax.tree.map(lambda x: x[..., order], lanes)
-    assert same_run(run(subject.rules, subject.world, moved), jax.tree.map(lambda x: x[..., order], subject.base))
-    for number in (1, LANES // 2 + 4, LANES - 1):
-        assert same_run(run(subject.rules, *engine.alone(lanes, subject.world, number)), subject.base.lane(number))
+    stays = lanes.pair == 0
+    strangers = engine.lanes_of(subject.case, seed=8)
+    lanes = lanes._replace(key=np.where(stays, lanes.key, strangers.key))
+    record = run(subject.rules, other_neighbours(), jax.tree.map(lambda x: x[..., order], lanes))
+    back = jax.tree.map(lambda x: x[..., np.argsort(order)], record)
+    mine, theirs = (
+        [jax.tree.map(lambda x, at=at: x[..., at], r) for r in (back, subject.base)] for at in (stays, ~stays)
+    )
+    assert same_run(*mine)
+    assert not same_run(*theirs)
 
 
 def one_compilation_serves_all(subject: Subject) -> None:

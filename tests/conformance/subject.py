@@ -39,6 +39,12 @@ def other_suffix() -> World:
 
 
 @cache
+def other_neighbours() -> World:
+    """The first trace among three others."""
+    return world_of([ties_and_none().traces[0], *random_traces(3)[1:]])
+
+
+@cache
 def relabelled() -> tuple[World, np.ndarray]:
     """The same traces with item i renamed `names[i]`; columns of the tables move, their bits do not change."""
     world = ties_and_none()
@@ -133,3 +139,11 @@ def subject_of(name: str) -> Subject:
 def flagged(**flags: bool) -> list[str]:
     """Registry names whose spec has these flags."""
     return [n for n, spec in POLICIES.items() if all(getattr(spec, f) == v for f, v in flags.items())]
+
+
+def alike() -> list[str]:
+    """One policy for each set of flags and needs: what the engine, and not the policy, does differently for them."""
+    first: dict[tuple, str] = {}
+    for name, spec in POLICIES.items():
+        first.setdefault((case(name).needs, spec.online, spec.stochastic, spec.unbounded), name)
+    return list(first.values())

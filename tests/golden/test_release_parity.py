@@ -112,16 +112,16 @@ def distances(family: str, reference: dict, folder: Path) -> dict[str, float]:
 def test_stochastic_policies_in_mean(reference: dict, shared_data: Path) -> None:
     """Within 3 combined standard errors at 200 policy seeds.
 
-    About 60 means are compared, so one of them exceeds 3 standard errors by chance in one run of seven. The rule is
-    fixed for the family: at most one case beyond 3 and none beyond 4 (false alarm about 1.5 %).
+    24 means are compared, so one of them exceeds 3 standard errors by chance in one run of sixteen. The rule is fixed for
+    the family: at most one case beyond 3 and none beyond 4 (false alarm below 1 %).
     """
     found: dict[str, float] = {}
-    for family in FAMILIES:
+    for family in ("cycling", "topic_drift"):
         found |= distances(family, reference, shared_data / "solar_synthetic")
-    assert len(found) >= 50
+    assert len(found) >= 20
     beyond = {name: round(z, 2) for name, z in found.items() if z > 3}
     assert len(beyond) <= 1 and max(found.values()) <= 4, beyond
-    # The comparison compares something: among 50 distances the largest is well above 0.
+    # The comparison compares something: among 24 distances the largest is well above 0.
     assert max(found.values()) > 0.5
 
 
