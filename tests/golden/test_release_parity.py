@@ -112,7 +112,7 @@ def distances(family: str, reference: dict, folder: Path) -> dict[str, float]:
 def test_stochastic_policies_in_mean(reference: dict, shared_data: Path) -> None:
     """Within 3 combined standard errors at 200 policy seeds.
 
-    24 means are compared, so one of them exceeds 3 standard errors by chance in one run of sixteen. The rule is fixed for
+    24 means are compared, so one exceeds 3 standard errors by chance in one run of sixteen. The rule is fixed for
     the family: at most one case beyond 3 and none beyond 4 (false alarm below 1 %).
     """
     found: dict[str, float] = {}
