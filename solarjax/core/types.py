@@ -46,7 +46,7 @@ class View(NamedTuple):
     Cache
       capacity: `[] i32` K.                     size: `[] i32` residents.
       occupied: `[N] bool`.                     resident_id: `[N] i32`, NO_ITEM where empty.
-      inserted: `[N] i32` insertion number of the resident, unique; ties go to the smallest.
+      inserted: `[N] i32` insertion number * N + slot: unique, ties go to the smallest, and modulo N it is the slot.
       free_slot: `[] i32` lowest free slot below K, NO_SLOT when full.
     Query (all empty/zero when `has_query` is False: nothing was asked, or the step is frozen)
       has_query: `[] bool`.

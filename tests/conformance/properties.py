@@ -228,7 +228,7 @@ def _busy_lane(subject: Subject) -> int:
     return int(np.argmax(np.minimum(evicts, 4) * 100 + refuses))
 
 
-STEPPED = 24
+STEPPED = 18
 """Steps driven singly."""
 
 

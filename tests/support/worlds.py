@@ -88,7 +88,7 @@ def random_traces(seed: int) -> list[Trace]:
     traces = []
     for i in range(TRACES):
         raw = bytearray(rng.bytes(TRACE_BYTES))
-        for step, mode in ((2, StepMode.PREFILL), (5, None), (11, StepMode.FROZEN), (16, None), (22, StepMode.FILL)):
+        for step, mode in ((2, StepMode.PREFILL), (5, None), (11, StepMode.FROZEN), (14, None), (17, StepMode.FILL)):
             kind = next(n for n, (m, *has) in enumerate(KINDS) if (m == mode if any(has) else mode is None))
             raw[-3 * STEPS + step] = kind
         traces.append(trace_of(bytes(raw), f"t{i}", smooth=i % 2 == 1))

@@ -28,7 +28,7 @@ _LAST = np.int32(2**31 - 1)
 class ARCState(NamedTuple):
     """in_t2: `[N] bool` resident is in T2.  stamp: `[N] i32` unique recency.  clock: `[] i32` next stamp.
     ghost_id, ghost_stamp: `[2, N] i32` B1 and B2, NO_ITEM where empty.  target: `[] f32` p, the target size of T1.
-    from_b1, from_b2: `[] bool` the present candidate was found in that ghost list."""
+    from_b1, from_b2: `[] bool` the latest candidate was found in that ghost list."""
 
     in_t2: Array
     stamp: Array
@@ -80,8 +80,9 @@ def arc() -> Policy:
             ghost_id=jnp.where(ghost, np.int32(NO_ITEM), state.ghost_id),
             ghost_stamp=state.ghost_stamp,
             target=target,
-            from_b1=in_b1,
-            from_b2=in_b2 & ~in_b1,
+            # They last until the next candidate: an idle step leaves the state as it is.
+            from_b1=jnp.where(view.has_candidate, in_b1, state.from_b1),
+            from_b2=jnp.where(view.has_candidate, in_b2 & ~in_b1, state.from_b2),
         )
         return state, view.has_candidate
 
