@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from solarjax.core.lanes_last import lanes_last
 from solarjax.core.types import Policy
 
 
@@ -57,8 +57,8 @@ class Rules(NamedTuple):
 
 
 def over_lanes(fn: Callable, *args: Any, size: int) -> Any:
-    """`vmap` of a one-lane function over the last axis of every leaf."""
-    return jax.vmap(fn, in_axes=-1, out_axes=-1, axis_size=size)(*args)
+    """A one-lane function over the last axis of every leaf."""
+    return lanes_last(fn, size)(*args)
 
 
 def take(table: Array, row: Array, ids: Array) -> Array:

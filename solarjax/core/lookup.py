@@ -85,16 +85,19 @@ def top_k(similarity: Array, order: Array, k: int) -> Ranked:
     mask = (similarity >= values[-1][None]) & (similarity > _NONE)
     packed_slots = jnp.where(mask, packed, np.int32(0)).sum(axis=0)
     found = best > _NONE
-    count = mask.astype(jnp.int32).sum(axis=0)
-    tied = (count > found.astype(jnp.int32).sum(axis=0)).any()
+    # Counted in float32 (exact): integer sums go through a slower reduction.
+    count = mask.astype(jnp.float32).sum(axis=0)
+    tied = (count > found.astype(jnp.float32).sum(axis=0)).any()
     shifts = np.arange(k, dtype=np.int32)[:, None] * np.int32(bits)
     unpacked = (packed_slots[None] >> shifts) & np.int32(2**bits - 1)
     fast = Ranked(jnp.where(found, unpacked, np.int32(NO_SLOT)), best, mask)
-    return lax.while_loop(
-        lambda carry: carry[0],
-        lambda carry: (jnp.bool_(False), _top_k_with_ties(similarity, order, k)),
-        (tied, fast),
-    )[1]
+
+    def exact(carry: tuple[Array, Ranked]) -> tuple[Array, Ranked]:
+        # Reading the flag keeps the compiler from moving the slow rule out of the loop, where it would always run.
+        again = jnp.where(carry[0], similarity, _NONE)
+        return jnp.bool_(False), _top_k_with_ties(again, order, k)
+
+    return lax.while_loop(lambda carry: carry[0], exact, (tied, fast))[1]
 
 
 def _top_k_with_ties(similarity: Array, order: Array, k: int) -> Ranked:

@@ -40,22 +40,25 @@ def top_mean(held: Array, count: int) -> Array:
     bounds = [held.max(axis=-1)]
     for _ in range(count - 1):
         bounds.append(jnp.where(held < bounds[-1][..., None], held, _NONE).max(axis=-1))
-    there = ((held >= bounds[-1][..., None]) & (held > _NONE)).astype(jnp.int32).sum(axis=-1)
-    different = (jnp.stack(bounds) > _NONE).astype(jnp.int32).sum(axis=0)
+    # Counted in float32 (exact): integer sums go through a slower reduction.
+    there = ((held >= bounds[-1][..., None]) & (held > _NONE)).astype(jnp.float32).sum(axis=-1)
+    different = (jnp.stack(bounds) > _NONE).astype(jnp.float32).sum(axis=0)
     total = jnp.zeros(held.shape[:-1], held.dtype)
     for bound in bounds:
         total = total + jnp.where(bound > _NONE, bound, np.float32(0))
 
     def recount(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        # Reading the flag keeps the compiler from moving the slow rule out of the loop, where it would always run.
+        again = jnp.where(carry[0], held, _NONE)
         total = jnp.zeros(held.shape[:-1], held.dtype)
-        left = jnp.full(held.shape[:-1], count, jnp.int32)
+        left = jnp.full(held.shape[:-1], count, jnp.float32)
         for bound in bounds:
-            times = (held == bound[..., None]).astype(jnp.int32).sum(axis=-1)
-            take = jnp.where(bound > _NONE, jnp.minimum(times, left), np.int32(0))
-            total = total + jnp.where(take > 0, bound, np.float32(0)) * take.astype(held.dtype)
+            times = (again == bound[..., None]).astype(jnp.float32).sum(axis=-1)
+            take = jnp.where(bound > _NONE, jnp.minimum(times, left), np.float32(0))
+            total = total + jnp.where(take > 0, bound, np.float32(0)) * take
             left = left - take
-        return jnp.bool_(False), total, np.int32(count) - left
+        return jnp.bool_(False), total, np.float32(count) - left
 
     tied = (there > different).any()
     _, total, used = lax.while_loop(lambda carry: carry[0], recount, (tied, total, different))
-    return total / jnp.maximum(used, np.int32(1)).astype(held.dtype)
+    return total / jnp.maximum(used, np.float32(1))
