@@ -1,6 +1,6 @@
 """Policy steps per second of the engine against a compiled numba loop, paired in one run on one core.
 
-Usage: scripts/bench [--repeats 7] [--lanes 256] [--steps 500] [--capacities 10,50] [--memory] [--json FILE]
+Usage: scripts/bench [--repeats 7] [--lanes 1024] [--steps 500] [--capacities 10,50] [--memory] [--json FILE]
 
 Both sides get the same tables (one workload per lane, 15 topics, d = 128) and do the same accounting. They run in
 turn, engine, peer, engine, peer ..., so a machine whose speed drifts slows both; the figure is the median of the
@@ -26,9 +26,10 @@ def parse() -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7, help="paired runs (default 7)")
-    parser.add_argument("--lanes", type=int, default=256)
+    parser.add_argument("--lanes", type=int, default=1024, help="workloads side by side (default 1024)")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--capacities", default="10,50")
+    parser.add_argument("--policies", default="fifo,solar", help="of fifo, solar")
     parser.add_argument("--memory", action="store_true", help="peak memory against the number of seeds")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     parser.add_argument("--memory-child", type=int, help=argparse.SUPPRESS)
@@ -137,7 +138,11 @@ def compare(options: argparse.Namespace) -> list[dict]:
 
     block, arrays = build_tables(options.lanes, options.steps)
     rows = []
-    for policy, loop in (("fifo", peer.run_fifo), ("solar", peer.run_solar)):
+    loops = {"fifo": peer.run_fifo, "solar": peer.run_solar}
+    for policy in options.policies.split(","):
+        if policy not in loops:
+            raise SystemExit(f"unknown policy {policy!r}; the peer has {', '.join(loops)}")
+        loop = loops[policy]
         for capacity in (int(c) for c in options.capacities.split(",")):
             compiled, run = engine_runner(block, policy, capacity, options.lanes)
             small = tuple(a[:1] for a in arrays)

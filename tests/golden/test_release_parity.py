@@ -8,6 +8,7 @@ fewer than 10 policy seeds its spread is unknown, so ours stands for both.
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
 from pathlib import Path
 
@@ -80,8 +81,10 @@ def test_deterministic_policies_step_by_step(family: str, reference: dict, share
     assert different <= 0.005 * steps, f"{different} of {steps} steps differ"
 
 
-# Above these the stream's cache never fills, so nothing is evicted and every policy seed gives the same run.
-NEVER_FULL = {"retrieval_noise_stream": 500}
+# From this capacity on nothing is evicted, and all policy seeds are one run.
+NEVER_FULL = {"working_set": 100, "retrieval_noise_stream": 500}
+# The means of the stream (6,000 steps, up to 200 slots, 200 policy seeds) take minutes: SOLARJAX_PARITY=full adds them.
+IN_MEAN = FAMILIES if os.environ.get("SOLARJAX_PARITY") == "full" else FAMILIES[:3]
 
 
 def distances(family: str, reference: dict, folder: Path) -> dict[str, float]:
@@ -112,17 +115,17 @@ def distances(family: str, reference: dict, folder: Path) -> dict[str, float]:
 def test_stochastic_policies_in_mean(reference: dict, shared_data: Path) -> None:
     """Within 3 combined standard errors at 200 policy seeds.
 
-    24 means are compared, so one exceeds 3 standard errors by chance in one run of sixteen. The rule is fixed for
-    the family: at most one case beyond 3 and none beyond 4 (false alarm below 1 %).
+    48 means are compared (54 with the stream), so one exceeds 3 standard errors by chance in one run of eight. The
+    rule is fixed for all of them together: at most one beyond 3 and none beyond 4 (false alarm below 2 %).
     """
     found: dict[str, float] = {}
-    for family in ("cycling", "topic_drift"):
+    for family in IN_MEAN:
         found |= distances(family, reference, shared_data / "solar_synthetic")
-    assert len(found) >= 20
+    assert len(found) >= 44
     beyond = {name: round(z, 2) for name, z in found.items() if z > 3}
     assert len(beyond) <= 1 and max(found.values()) <= 4, beyond
-    # The comparison compares something: among 24 distances the largest is well above 0.
-    assert max(found.values()) > 0.5
+    # The comparison compares something: the largest of that many distances is well above 0.
+    assert max(found.values()) > 1
 
 
 def test_frozen_pools(reference: dict, shared_data: Path) -> None:
