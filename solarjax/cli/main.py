@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import solarjax
-from solarjax.cli import data, policies, report, run, trace, workloads
+from solarjax.cli import data, plane, policies, report, run, trace, workloads
 from solarjax.cli.errors import run_guarded
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ for _name, _function, _short in (
 ):
     app.command(_name, short_help=_short)(_function)
 app.add_typer(trace.app, name="trace")
+app.add_typer(plane.app, name="plane")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,100 @@
+"""The application: routes under /plane/v1, health, metrics, limits, and the one error shape."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+from starlette.responses import Response
+
+import solarjax
+from solarjax.plane import tracing
+from solarjax.plane.api import capsules, parts, problems, use
+from solarjax.plane.api.doorbell import Doorbell
+from solarjax.plane.api.limits import Limits
+from solarjax.plane.metrics import MeasuredApp
+from solarjax.plane.services import Services
+
+PREFIX = "/plane/v1"
+_health = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """`status` is always ok: not being ok is an error answer."""
+
+    status: str = "ok"
+
+
+@_health.get("/healthz")
+async def healthz() -> Health:
+    """The process answers."""
+    return Health()
+
+
+@_health.get("/readyz", responses={503: parts.ERRORS[503]})
+def readyz(plane: parts.Plane) -> Health:
+    """The database answers."""
+    plane.catalogue.database.ping()
+    return Health()
+
+
+@_health.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(plane: parts.Plane) -> Response:
+    """Prometheus metrics."""
+    return Response(generate_latest(plane.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
+    """The control plane over some services; it closes them when it shuts down.
+
+    Args:
+      tracer_provider: of OpenTelemetry; None takes the endpoint in the settings, if there is one.
+
+    Raises:
+      Invalid: if traces are asked for and OpenTelemetry is not installed.
+    """
+    settings = services.settings
+    doorbell = Doorbell(services.metrics, settings.max_streams)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        services.catalogue.listeners.append(doorbell.written)
+        try:
+            yield
+        finally:
+            doorbell.close()
+            services.catalogue.listeners.remove(doorbell.written)
+            services.close()
+            if provider is not None and tracer_provider is None:
+                provider.shutdown()
+
+    app = FastAPI(
+        title="solarjax memory plane", version=solarjax.__version__, lifespan=lifespan,
+        generate_unique_id_function=_operation, docs_url=None, redoc_url=None,
+    )  # fmt: skip
+    app.state.services = services
+    app.state.doorbell = doorbell
+    app.include_router(_health)
+    for router in (capsules.router, use.router):
+        app.include_router(router, prefix=PREFIX)
+    problems.install(app)
+    app.add_middleware(
+        Limits, max_body_bytes=settings.max_body_bytes, max_header_bytes=settings.max_header_bytes
+    )  # fmt: skip
+    app.add_middleware(MeasuredApp, metrics=services.metrics)
+    provider = tracer_provider
+    if provider is None and settings.otlp_endpoint:
+        provider = tracing.provider_for(settings.otlp_endpoint)
+    if provider is not None:
+        tracing.instrument(app, provider)
+    return app
+
+
+def _operation(route: APIRoute) -> str:
+    """Operation ids are the functions' names: clients made from the specification read well."""
+    return route.name

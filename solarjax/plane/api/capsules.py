@@ -1,0 +1,196 @@
+"""Routes on capsules, their versions, dependencies and artifacts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime
+
+from solarjax.plane.api import parts as p
+from solarjax.plane.artifacts import Artifact
+from solarjax.plane.capsules import ID_PATTERN, MAX_VERSION, Capsule, Kind, Label, VersionRef
+from solarjax.plane.clock import ALWAYS, to_micros
+from solarjax.plane.results import Ending, Preview, WriteResult
+
+router = APIRouter(tags=["capsules"], responses=p.ERRORS)
+AsOf = Annotated[AwareDatetime | None, Query(description="Instant of validity, default now.")]
+AtEpoch = Annotated[p.Epoch | None, Query(description="As the catalogue knew it at this epoch, default now.")]
+
+
+def _micros(moment: AwareDatetime | None) -> int | None:
+    return None if moment is None else to_micros(moment, 0)
+
+
+@router.post("/capsules", status_code=201)
+def create_capsule(
+    body: p.CreateBody, caller: p.Caller, plane: p.Plane, response: Response, key: p.IdempotencyKey = None
+) -> WriteResult:
+    """Create a capsule, or write a capsule again all of whose versions have ended."""
+    vector = plane.embed(body.capsule)
+    return p.answer(response, plane.catalogue.create(p.intent(caller, body.reason, key), body.capsule, vector))
+
+
+@router.get("/capsules")
+def list_capsules(
+    caller: p.Caller,
+    plane: p.Plane,
+    limit: p.Limit = 100,
+    cursor: Annotated[str | None, Query(pattern=ID_PATTERN, description="`next` of the page before.")] = None,
+    kind: Annotated[Kind | None, Query()] = None,
+    entity: Annotated[Label | None, Query()] = None,
+    as_of: AsOf = None,
+    epoch: AtEpoch = None,
+) -> p.Page[Capsule]:
+    """The versions in force, in the order of the ids."""
+    found = plane.listing.capsules(
+        caller.tenant, after=cursor or "", limit=limit + 1, kind=kind, entity=entity, at=_micros(as_of), epoch=epoch
+    )
+    return p.page(found, limit, lambda capsule: capsule.id)
+
+
+@router.get("/capsules/{capsule}")
+def get_capsule(
+    capsule: p.CapsulePath, caller: p.Caller, plane: p.Plane, as_of: AsOf = None, epoch: AtEpoch = None
+) -> Capsule:
+    """The version in force."""
+    return plane.catalogue.get(caller.tenant, capsule, at=_micros(as_of), epoch=epoch)
+
+
+@router.get("/capsules/{capsule}/versions")
+def list_versions(
+    capsule: p.CapsulePath, caller: p.Caller, plane: p.Plane, limit: p.Limit = 100, cursor: p.Cursor = None
+) -> p.Page[Capsule]:
+    """All versions, ended ones included, oldest first."""
+    after = min(p.position(cursor), MAX_VERSION)
+    found = plane.catalogue.history(caller.tenant, capsule, after=after, limit=limit + 1)
+    return p.page(found, limit, lambda version: version.version)
+
+
+@router.get("/capsules/{capsule}/versions/{version}")
+def get_version(capsule: p.CapsulePath, version: p.VersionPath, caller: p.Caller, plane: p.Plane) -> Capsule:
+    """One version, whether it holds or not."""
+    return plane.catalogue.get(caller.tenant, capsule, version=version)
+
+
+@router.get("/capsules/{capsule}/versions/{version}/why")
+def why_ended(capsule: p.CapsulePath, version: p.VersionPath, caller: p.Caller, plane: p.Plane) -> list[Ending]:
+    """Everything that ended a version: event, cause, and the derivation from what was changed."""
+    return plane.audit.why(caller.tenant, VersionRef(id=capsule, version=version))
+
+
+@router.get("/capsules/{capsule}/versions/{version}/impact")
+def preview_change(
+    capsule: p.CapsulePath,
+    version: p.VersionPath,
+    caller: p.Caller,
+    plane: p.Plane,
+    at: Annotated[AwareDatetime | None, Query(description="From when on; default: a correction or deletion.")] = None,
+    limit: p.Limit = 100,
+) -> Preview:
+    """What ending this version would end, and why. Nothing is changed."""
+    ref = VersionRef(id=capsule, version=version)
+    return plane.catalogue.preview(caller.tenant, ref, at=to_micros(at, ALWAYS), limit=limit)
+
+
+@router.post("/capsules/{capsule}/correct")
+def correct_capsule(
+    capsule: p.CapsulePath,
+    body: p.ChangeBody,
+    caller: p.Caller,
+    plane: p.Plane,
+    response: Response,
+    key: p.IdempotencyKey = None,
+) -> WriteResult:
+    """The version was wrong: it and all derived from it hold at no time; a new one takes its place."""
+    ref = VersionRef(id=capsule, version=body.version)
+    vector = plane.embed(body.content)
+    result = plane.catalogue.correct(p.intent(caller, body.reason, key), ref, body.content, vector)
+    return p.answer(response, result)
+
+
+@router.post("/capsules/{capsule}/supersede")
+def supersede_capsule(
+    capsule: p.CapsulePath,
+    body: p.ChangeBody,
+    caller: p.Caller,
+    plane: p.Plane,
+    response: Response,
+    key: p.IdempotencyKey = None,
+) -> WriteResult:
+    """The version was right until `content.valid_from` (default now); a new one follows."""
+    ref = VersionRef(id=capsule, version=body.version)
+    vector = plane.embed(body.content)
+    result = plane.catalogue.supersede(p.intent(caller, body.reason, key), ref, body.content, vector)
+    return p.answer(response, result)
+
+
+@router.post("/capsules/{capsule}/expire")
+def expire_capsule(
+    capsule: p.CapsulePath,
+    body: p.ExpireBody,
+    caller: p.Caller,
+    plane: p.Plane,
+    response: Response,
+    key: p.IdempotencyKey = None,
+) -> WriteResult:
+    """The version, and all derived from it, holds no longer from an instant on."""
+    ref = VersionRef(id=capsule, version=body.version)
+    result = plane.catalogue.expire(p.intent(caller, body.reason, key), ref, _micros(body.at))
+    return p.answer(response, result)
+
+
+@router.post("/capsules/{capsule}/restore")
+def restore_capsule(
+    capsule: p.CapsulePath,
+    body: p.RestoreBody,
+    caller: p.Caller,
+    plane: p.Plane,
+    response: Response,
+    key: p.IdempotencyKey = None,
+) -> WriteResult:
+    """Write the content of an ended version again, as a new version."""
+    ref = VersionRef(id=capsule, version=body.version)
+    return p.answer(response, plane.catalogue.restore(p.intent(caller, body.reason, key), ref))
+
+
+@router.delete("/capsules/{capsule}")
+def delete_capsule(
+    capsule: p.CapsulePath,
+    caller: p.Caller,
+    plane: p.Plane,
+    response: Response,
+    version: Annotated[int | None, Query(ge=1, le=MAX_VERSION, description="Newest version expected.")] = None,
+    erase: Annotated[bool, Query(description="Wipe the content too, also of all that was ever derived.")] = False,
+    reason: Annotated[p.Reason, Query()] = "",
+    key: p.IdempotencyKey = None,
+) -> WriteResult:
+    """End all versions for good, with all derived from them."""
+    done = plane.catalogue.delete(p.intent(caller, reason, key), capsule, expected=version, erase=erase)
+    return p.answer(response, done)
+
+
+@router.get("/capsules/{capsule}/artifacts")
+def list_artifacts(
+    capsule: p.CapsulePath, caller: p.Caller, plane: p.Plane, limit: p.Limit = 100, cursor: p.Cursor = None
+) -> p.Page[Artifact]:
+    """Artifacts made from any version of a capsule."""
+    found = plane.artifacts.of_capsule(caller.tenant, capsule, after=p.position(cursor), limit=limit + 1)
+    return p.page(found, limit, lambda artifact: artifact.id)
+
+
+@router.post("/artifacts", status_code=201)
+def attach_artifact(
+    body: p.AttachBody, caller: p.Caller, plane: p.Plane, response: Response, key: p.IdempotencyKey = None
+) -> WriteResult:
+    """Record an artifact computed from versions that hold."""
+    return p.answer(response, plane.catalogue.attach(p.intent(caller, body.reason, key), body.artifact))
+
+
+@router.post("/dependencies", status_code=201)
+def link_versions(
+    body: p.LinkBody, caller: p.Caller, plane: p.Plane, response: Response, key: p.IdempotencyKey = None
+) -> WriteResult:
+    """Record later that one version was made from another."""
+    done = plane.catalogue.link(p.intent(caller, body.reason, key), body.source, body.derived)
+    return p.answer(response, done)
