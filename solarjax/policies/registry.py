@@ -16,9 +16,19 @@ from solarjax.policies.joint.arc import arc
 from solarjax.policies.joint.oracle import oracle
 from solarjax.policies.joint.oracle_cover import oracle_cover
 from solarjax.policies.victims.fifo import fifo
+from solarjax.policies.victims.gdsf import gdsf
+from solarjax.policies.victims.k_center import k_center
 from solarjax.policies.victims.lfu import lfu
 from solarjax.policies.victims.lru import lru
+from solarjax.policies.victims.lru_k import DEEPEST, lru_k
+from solarjax.policies.victims.posterior_mean import posterior_mean
+from solarjax.policies.victims.redundancy import redundancy
+from solarjax.policies.victims.s3_fifo import s3_fifo
+from solarjax.policies.victims.sieve import sieve
+from solarjax.policies.victims.two_q import two_q
 from solarjax.policies.victims.uniform import uniform
+from solarjax.policies.victims.w_tinylfu import w_tinylfu
+from solarjax.policies.victims.weighted_value import weighted_value
 
 
 class PolicyError(ValueError):
@@ -100,6 +110,21 @@ _COIN = {
     "fill": Param("free", "what is admitted regardless while filling up", choices=("free", "gated"), static=True),
 }
 
+_TWO_Q = {
+    "in_fraction": Param(0.25, "share of the queue of new items, at least one slot", low=0.0, high=1.0),
+    "out_fraction": Param(0.5, "ids remembered of those that left it, over K, at least one", low=0.0, high=1.0),
+}
+_TINY = {
+    "window_fraction": Param(0.01, "share of the recency window, at least one slot", low=0.0, high=1.0),
+    "protected_fraction": Param(0.8, "share of the rest that is protected", low=0.0, high=1.0),
+}
+_SMALL = {"small_fraction": Param(0.1, "share of the small queue that new items enter", low=0.0, high=1.0)}
+_HISTORY = {"history": Param(2, "the K of LRU-K: accesses counted back", low=1, high=DEEPEST)}
+_MISS_WEIGHT = {
+    "miss_weight": Param(0.0, "cost of missing an item: 1 + this times the miss cost it came with", low=0.0)
+}
+_MEAN = {name: _TS[name] for name in ("prior_alpha", "prior_beta", "bonus_weight", "age_step", "age_period")}
+
 # fmt: off
 POLICIES: dict[str, PolicySpec] = {
     "unlimited": PolicySpec(lambda: combine(always(), fifo()), SOLAR_PAPER + ", 6.1.2", "keeps everything (upper reference)", unbounded=True),
@@ -115,7 +140,17 @@ POLICIES: dict[str, PolicySpec] = {
     "solar_fixed": PolicySpec(s.solar, SOLAR_PAPER + ", Theorem 3", "SOLAR with tau = 2 lam on the miss cost", {**_gate("fixed"), **_TS}, _needs, stochastic=True),
     "solar_e_paper": PolicySpec(s.solar_e, SOLAR_PAPER + ", 4.3", "Thompson eviction as printed: ageing bonus, idle ageing", _with(_TS, **_AS_PRINTED_TS), _needs, stochastic=True),
     "solar_e_discounted": PolicySpec(s.solar_e, "Raj and Kalyani, arXiv 1707.09727", "discounted Thompson eviction", _with(_TS, forget="discount", ageing="none"), _needs, stochastic=True),
+    "posterior_mean": PolicySpec(lambda **p: combine(always(), posterior_mean(**p)), SOLAR_PAPER + ", 4.3 (greedy ablation)", "evicts by the posterior's mean, no sampling", _MEAN, lambda p: Needs(pairwise=True, costly_victim=True)),
+    "weighted_value": PolicySpec(lambda **p: combine(always(), weighted_value(**p)), SOLAR_PAPER + ", 4.2 (ablation)", "multi-score eviction alone, admits everything", _WV, _needs),
     "gated_fifo": PolicySpec(s.gated_fifo, SOLAR_PAPER + ", 4.2", "regret-gated admission, FIFO eviction", _GATE, _needs),
+    "two_q": PolicySpec(lambda **p: combine(always(), two_q(**p)), "Johnson and Shasha, VLDB 1994", "2Q: queue of new items, LRU of those that came back", _TWO_Q),
+    "s3_fifo": PolicySpec(lambda **p: combine(always(), s3_fifo(**p)), "Yang et al., SOSP 2023", "S3-FIFO: small and main queue with second chances", _SMALL),
+    "sieve": PolicySpec(lambda: combine(always(), sieve()), "Zhang et al., NSDI 2024", "SIEVE: one queue, a visited bit and a moving hand"),
+    "w_tinylfu": PolicySpec(lambda **p: combine(always(), w_tinylfu(**p)), "Einziger, Friedman and Manes, ACM ToS 2017", "W-TinyLFU: recency window, segmented LRU, frequency sketch", _TINY),
+    "lru_k": PolicySpec(lambda **p: combine(always(), lru_k(**p)), "O'Neil, O'Neil and Weikum, SIGMOD 1993", "LRU-K: K-th last access longest ago leaves", _HISTORY),
+    "gdsf": PolicySpec(lambda **p: combine(always(), gdsf(**p)), "Cherkasova, HPL-98-69R1, 1998", "GreedyDual-Size-Frequency: frequency times cost on a clock", _MISS_WEIGHT),
+    "redundancy": PolicySpec(lambda: combine(always(), redundancy()), "after Carbonell and Goldstein, SIGIR 1998", "the resident closest to another leaves", needs=lambda p: Needs(pairwise=True, costly_victim=True)),
+    "k_center": PolicySpec(lambda: combine(always(), k_center()), "after Gonzalez, TCS 1985", "diversity: whose removal hurts coverage least leaves", needs=lambda p: Needs(candidate_similarity=True, pairwise=True, costly_victim=True)),
     "random": PolicySpec(lambda: combine(always(), uniform()), "control", "admits everything, uniformly random victim", stochastic=True),
     "bernoulli": PolicySpec(lambda **p: combine(bernoulli(**p), fifo()), "control", "admits by a coin of probability p, FIFO eviction", _COIN, stochastic=True),
     "keep_first": PolicySpec(lambda: combine(keep_first(), fifo()), "control", "never changes a full cache", stack=True),

@@ -14,7 +14,10 @@ from tests.oracles.arc import Arc
 from tests.oracles.clairvoyant import Clairvoyant, Cover
 from tests.oracles.classic import Always, Fifo, Lfu, Lru, Random
 from tests.oracles.controls import Bernoulli, KeepFirst, Reservoir
+from tests.oracles.diversity import KCenter, PosteriorMean, Redundancy
+from tests.oracles.frequency import Gdsf, LruK, WTinyLfu
 from tests.oracles.gates import RegretGate
+from tests.oracles.queues import S3Fifo, Sieve, TwoQ
 from tests.oracles.simulator import Composed, Draws, Moment, Rule, Step, World, run
 from tests.oracles.thompson import Thompson
 from tests.oracles.weighted_value import WeightedValue
@@ -67,6 +70,16 @@ ORACLES: dict[str, Callable[..., Rule]] = {
     "solar_e_paper": _ungated(Thompson, **_PRINTED_THOMPSON),
     "solar_e_discounted": _ungated(Thompson, forget="discount", ageing="none"),
     "gated_fifo": _gated(Fifo),
+    "two_q": _ungated(TwoQ),
+    "s3_fifo": _ungated(S3Fifo),
+    "sieve": _ungated(Sieve),
+    "w_tinylfu": _ungated(WTinyLfu),
+    "lru_k": _ungated(LruK),
+    "gdsf": _ungated(Gdsf),
+    "redundancy": _ungated(Redundancy),
+    "k_center": _ungated(KCenter),
+    "posterior_mean": _ungated(PosteriorMean),
+    "weighted_value": _ungated(WeightedValue),
     "bernoulli": lambda **params: Composed(Bernoulli(**params), Fifo()),
     "keep_first": lambda: Composed(KeepFirst(), Fifo()),
     "reservoir": lambda: Composed(Reservoir(), Random()),

@@ -46,6 +46,13 @@ POINTS: dict[str, tuple[float, ...]] = {
     "frequency_weight": (0, 0.7),
     "novelty_weight": (0, 0.3),
     "recency_scale": (2, 100),
+    "in_fraction": (0, 0.25, 0.5, 1),
+    "out_fraction": (0, 0.5, 1),
+    "small_fraction": (0, 0.125, 0.5, 1),
+    "window_fraction": (0, 0.25, 0.5, 1),
+    "protected_fraction": (0, 0.5, 0.75),
+    "history": (1, 2, 3, 4),
+    "miss_weight": (0, 0.5, 1),
 }
 """Values of every parameter that is not structural."""
 
