@@ -49,6 +49,7 @@ def build_tables(lanes: int, steps: int):
     import jax.numpy as jnp
     import numpy as np
 
+    from solarjax.core.relevance import packed
     from solarjax.core.source import Block
     from solarjax.core.tables import Schedule, Tables
 
@@ -91,6 +92,7 @@ def build_tables(lanes: int, steps: int):
         ),
         np.arange(lanes, dtype=np.int32),
     )
+    block = block._replace(tables=packed(block.tables))
     jax.block_until_ready(block.tables)
     return block, (similarity, relevance, total, near)
 

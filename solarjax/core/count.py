@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from solarjax.core.lanes import Rules, take
+from solarjax.core.lanes import Rules
 from solarjax.core.metrics import Sums
 from solarjax.core.observe import Step
+from solarjax.core.relevance import relevance_of
 from solarjax.core.tables import Tables
 from solarjax.core.trace import StepMode
 from solarjax.core.types import Scores, View
@@ -51,7 +52,7 @@ def count_step(
     if tables.answer_recall is not None:
         totals["answer_recall"] = scores.answer_recall * on
     if rules.availability:
-        relevant = take(tables.relevance, row[None], view.resident_id).astype(jnp.float32) > 0
+        relevant = relevance_of(tables, row[None], view.resident_id) > 0
         counts["available"] = scored & (relevant & view.occupied).any(axis=0)
     sums = sums.add(counts, totals)
     if rules.categories and tables.category is not None:

@@ -70,27 +70,34 @@ def top_k(similarity: Array, order: Array, k: int) -> Ranked:
       k: static depth.
     """
     bits = max(1, (similarity.shape[0] - 1).bit_length())
-    if bits * k > 30:
-        return _top_k_with_ties(similarity, order, k)
-    # Without equal values among the best, k passes find them and one more finds all their slots, packed into one
-    # integer. Equal values in any lane send the whole block through the slower exact rule.
-    slot = jnp.arange(similarity.shape[0], dtype=jnp.int32)[:, None]
-    values, packed, bound = [], jnp.zeros(similarity.shape, jnp.int32), None
-    for rank in range(k):
-        rest = similarity if bound is None else jnp.where(similarity < bound[None], similarity, _NONE)
-        bound = rest.max(axis=0)
-        values.append(bound)
-        packed = packed + jnp.where(similarity == bound[None], slot << np.int32(rank * bits), np.int32(0))
+    values: list[Array] = []
+    for _ in range(k):
+        rest = jnp.where(similarity < values[-1][None], similarity, _NONE) if values else similarity
+        values.append(rest.max(axis=0))
     best = jnp.stack(values)
-    mask = (similarity >= values[-1][None]) & (similarity > _NONE)
-    packed_slots = jnp.where(mask, packed, np.int32(0)).sum(axis=0)
     found = best > _NONE
-    # Counted in float32 (exact): integer sums go through a slower reduction.
-    count = mask.astype(jnp.float32).sum(axis=0)
+    # Without equal values among the best, one sum finds the slots of several ranks: each of them contributes its slot
+    # in the bit field of its rank and a 1 above all fields, which counts them. Sums are in float32, whose reductions
+    # are faster than those of integers, and exact while below 2^24. Equal values in any lane make a count exceed the
+    # number of ranks and send the whole block through the slower exact rule.
+    per_sum = max(r for r in range(1, k + 1) if r == 1 or (r + 1) << (r * bits) <= 2**24)
+    slot = np.arange(similarity.shape[0])[:, None]
+    slots, count = [], jnp.zeros(similarity.shape[1], jnp.float32)
+    for first in range(0, k, per_sum):
+        ranks = range(first, min(first + per_sum, k))
+        code, fields = jnp.zeros(similarity.shape, jnp.float32), len(ranks) * bits
+        for rank in reversed(ranks):
+            # Where fewer are resident, no similarity equals the bound.
+            level = jnp.where(found[rank], values[rank], np.float32(np.inf))
+            own = np.asarray((slot << ((rank - first) * bits)) + (1 << fields), np.float32)
+            code = jnp.where(similarity == level[None], own, code)
+        total = code.sum(axis=0)
+        count = count + jnp.floor(total * np.float32(2.0**-fields))
+        whole = total.astype(jnp.int32)
+        slots += [(whole >> np.int32((r - first) * bits)) & np.int32(2**bits - 1) for r in ranks]
     tied = (count > found.astype(jnp.float32).sum(axis=0)).any()
-    shifts = np.arange(k, dtype=np.int32)[:, None] * np.int32(bits)
-    unpacked = (packed_slots[None] >> shifts) & np.int32(2**bits - 1)
-    fast = Ranked(jnp.where(found, unpacked, np.int32(NO_SLOT)), best, mask)
+    mask = (similarity >= values[-1][None]) & (similarity > _NONE)
+    fast = Ranked(jnp.where(found, jnp.stack(slots), np.int32(NO_SLOT)), best, mask)
 
     def exact(carry: tuple[Array, Ranked]) -> tuple[Array, Ranked]:
         # Reading the flag keeps the compiler from moving the slow rule out of the loop, where it would always run.

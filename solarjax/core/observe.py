@@ -11,6 +11,7 @@ from jax import Array
 from solarjax.core.lanes import Lanes, Rules, take
 from solarjax.core.lookup import Ranked, materialize, settle
 from solarjax.core.metrics import score_retrieval
+from solarjax.core.relevance import relevance_of
 from solarjax.core.store import Store
 from solarjax.core.tables import Tables
 from solarjax.core.trace import NO_ITEM
@@ -38,7 +39,7 @@ def score(rules: Rules, tables: Tables, row: Array, ranked: Ranked, cache: Store
     lane = jnp.arange(row.shape[0], dtype=jnp.int32)
     flat = jnp.maximum(ranked.slots, 0) * np.int32(row.shape[0]) + lane[None]
     ids = cache.ids.reshape(-1).at[flat].get(mode="promise_in_bounds")
-    relevance = jnp.where(there, take(tables.relevance, row[None], ids).astype(jnp.float32), np.float32(0))
+    relevance = jnp.where(there, relevance_of(tables, row[None], ids), np.float32(0))
     answer = None
     if tables.answer_recall is not None:
         answer = jnp.where(there, take(tables.answer_recall, row[None], ids), np.float32(0))
@@ -85,10 +86,10 @@ def build_view(
     if rules.coverage:
         later = given(step.last_asked, "last_asked")[:, lanes.pair] > step.t
         query = jnp.arange(later.shape[0], dtype=jnp.int32)[:, None]
-        row = query * np.int32(tables.relevance.shape[1]) + lanes.table[None]
-        own = take(tables.relevance, row[:, None], cache.ids[None]).astype(jnp.float32) > 0
+        row = query * np.int32(tables.relevance.shape[1]) + lanes.table[None]  # [Q, B]
+        own = relevance_of(tables, row[:, None], cache.ids[None]) > 0
         extra["future_relevance"] = own & occupied[None] & later[:, None]
-        arriving = take(tables.relevance, row, item[None]).astype(jnp.float32) > 0
+        arriving = relevance_of(tables, row, item[None]) > 0
         extra["candidate_future_relevance"] = arriving & offered[None] & later
     return View(
         t=jnp.broadcast_to(step.t, item.shape),
@@ -110,6 +111,6 @@ def build_view(
         scores=Scores(*(s * on for s in scores)),
         has_candidate=offered,
         candidate_id=item,
-        candidate_resident=(cache.ids == probe[None]).astype(jnp.int32).max(axis=0) > 0,
+        candidate_resident=(cache.ids == probe[None]).astype(jnp.float32).max(axis=0) > 0,
         **extra,
     )

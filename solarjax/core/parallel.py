@@ -40,7 +40,7 @@ def sub_block(rules: Rules) -> int:
         return 64  # its temporaries are [Q, N] per lane
     if rules.pairwise:
         return 256
-    return int(np.clip(2**19 // (rules.num_slots * 24), 64, 1024))
+    return int(np.clip(320_000 // (rules.num_slots * 24), 64, 1024))
 
 
 def _counters(carry: Carry, outcome: Outcome | None) -> dict[str, Array]:
@@ -72,8 +72,8 @@ def block_runner(
 
     def local(tables: Tables, schedule: Schedule, lanes: Lanes) -> dict[str, Array]:
         count = lanes.capacity.shape[0]
-        size = min(count, sub_block(rules))
-        number = -(-count // size)
+        number = -(-count // sub_block(rules))
+        size = -(-count // number)  # equal parts: the last one is not mostly padding
         index = jnp.minimum(jnp.arange(number * size, dtype=jnp.int32), np.int32(count - 1)).reshape(number, size)
 
         def run_some(index: Array) -> dict[str, Array]:

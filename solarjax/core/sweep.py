@@ -26,6 +26,7 @@ from solarjax.core.plan import (
     pairs_per_block,
     slot_groups,
 )
+from solarjax.core.relevance import packed
 from solarjax.core.source import Block, Pair, Source
 from solarjax.core.store import check_order_range
 from solarjax.core.trace import StepMode
@@ -150,7 +151,8 @@ def sweep(
                 full = block + [block[-1]] * (padded - len(block))
                 rest = [t.rules for t in tasks[done:] if t.block == task.block]
                 near = any(r.pairwise or r.candidate_similarity for r in rest)
-                built = (task.block, source.block(full, root_seed, near, any(r.future for r in rest)))
+                made = source.block(full, root_seed, near, any(r.future for r in rest))
+                built = (task.block, made._replace(tables=packed(made.tables)))
             assert built[1] is not None
             chunk = run_chunk(task, built[1], source, block, padded, root_seed, mesh)
             capacity = np.tile([c.capacity for c in task.group.combos], len(block))

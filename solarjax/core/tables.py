@@ -19,7 +19,7 @@ class Tables(NamedTuple):
     """Look-up tables of W workloads, query-major: lanes that ask their q-th query together read one contiguous slab.
 
     similarity: `[Q, W, M] f32` cosine of query and item.
-    relevance: `[Q, W, M]` bool, or f32 grades in [0, 1].
+    relevance: `[Q, W, M]` bool or f32 grades in [0, 1]; `[Q, W, ceil(M / 32)] u32` once packed (`core.relevance`).
     relevant_total: `[Q, W] f32` sum of a query's relevance.
     item_similarity: `[W, M, M] f32` cosine between items, or None when no policy needs it. Workload-major: a victim
         rule reads all pairs of one lane's residents.
