@@ -18,9 +18,9 @@ from jax import Array, lax
 from jax.extend import core as jex
 
 ELEMENTWISE = frozenset(
-    """abs add and atan2 clamp convert_element_type ceil cos div eq erf erf_inv exp exp2 floor ge gt integer_pow is_finite
-    le log log1p logistic lt max min mul ne neg not or pow rem round rsqrt select_n shift_left shift_right_arithmetic
-    shift_right_logical sign sin sqrt square stop_gradient sub tan tanh xor copy""".split()
+    """abs add and atan2 clamp convert_element_type ceil cos div eq erf erf_inv exp exp2 floor ge gt integer_pow
+    is_finite le log log1p logistic lt max min mul ne neg not or pow rem round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sqrt square stop_gradient sub tan tanh xor copy""".split()
 )
 """Primitives that work element by element, with every operand of one shape or a scalar."""
 ALONG_AXES = frozenset(
