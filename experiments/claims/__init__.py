@@ -1,0 +1,1 @@
+"""The claims ledger: one judge per claim."""

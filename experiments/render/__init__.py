@@ -1,0 +1,1 @@
+"""From stored rows to HTML, Markdown, LaTeX, CSV and Parquet; computes nothing."""

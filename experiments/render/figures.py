@@ -1,0 +1,76 @@
+"""Figures of the report from stored rows, drawn by `solarjax.report.figures`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from experiments.render.tables import select, slug
+from experiments.types import Artefact, Row, View
+from solarjax.report.figures import draw, for_file, for_page, to_svg
+from solarjax.report.sections import Point, PolicyInfo, Section
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One picture: slug (file name and anchor), label, and the table that holds its data."""
+
+    slug: str
+    label: str
+    table: str
+    svg: str
+
+    def inline(self) -> str:
+        """For pasting into a page."""
+        return for_page(self.svg)
+
+    def file(self) -> str:
+        """As a file of its own."""
+        return for_file(self.svg)
+
+
+class RowSection:
+    """Stored rows in the shape that the library's drawing reads (`report.sections.Section`)."""
+
+    baseline = None
+
+    def __init__(self, title: str, rows: Sequence[Row]):
+        self.title = title
+        self._all = list(rows)
+        xs = sorted({r.x for r in rows if r.x is not None})
+        name = rows[0].x_name
+        self.points = tuple(Point(0, 0, x, f"{name} = {x:g}") for x in xs)
+        self.x_label = {"K": "capacity K (items)", "m/K": "topics per slot m/K (K = 10)"}.get(name, name)
+
+    @cached_property
+    def policies(self) -> list[PolicyInfo]:
+        """In stored order; what sees the future is told by its name."""
+        names = dict.fromkeys(r.policy for r in self._all)
+        return [PolicyInfo(name, not name.startswith("oracle"), "", "", {}) for name in names]
+
+    def rows(self, variable: str) -> list[dict[str, Any]]:
+        """As `Section.rows`: one dict per policy and point."""
+        at = {point.x: i for i, point in enumerate(self.points)}
+        return [
+            {"policy": r.policy, "point": at[r.x], "mean": r.mean, "low": r.low, "high": r.high}
+            for r in sorted((r for r in self._all if r.x is not None), key=lambda r: at[r.x])  # type: ignore[index]
+            if r.measure == variable and r.x is not None
+        ]
+
+    def describe(self, variable: str) -> str:
+        """The measure in words."""
+        return variable.replace("_", " ")
+
+
+def figure(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Figure | None:
+    """The picture of one view and group, None if it has no x axis."""
+    chosen = [r for r in select(rows, view, group) if r.x is not None]
+    if not chosen:
+        return None
+    title = view.title + (f", {group}" if group else "")
+    section = RowSection(title, chosen)
+    name = slug(artefact.id, view.table, view.measure, group)
+    drawn = draw(cast(Section, section), view.measure)
+    return Figure(f"figure-{name}", title, name, to_svg(drawn, f"figure-{name}"))

@@ -1,0 +1,199 @@
+"""Tables of the report as plain values, from stored rows only. Each cell names the row it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from experiments.statistics import BORDERLINE, NOT_REPRODUCED, REPRODUCED
+from experiments.types import Artefact, Row, View
+from solarjax.report.tables import interval, number
+
+COUNTS = (
+    "switches",
+    "final_size",
+    "total_cost",
+    "sessions",
+    "utterances",
+    "speakers",
+    "empty_utterances",
+    "repeated_texts",
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """text: what is shown.  value: what a column sorts by.  tone: '', best, up or down.  row: key of the stored row."""
+
+    text: str
+    value: float | str | None = None
+    tone: str = ""
+    hint: str = ""
+    row: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table and how to find it again. slug: unique on the page.  rows: the first cell names the row."""
+
+    slug: str
+    title: str
+    head: list[str]
+    rows: list[list[Cell]]
+    notes: tuple[str, ...] = field(default=())
+
+
+def slug(*words: str) -> str:
+    """A file name and anchor."""
+    kept = "-".join(w for w in words if w)
+    return "".join(c if c.isalnum() else "-" for c in kept.lower()).strip("-")
+
+
+def groups(rows: Sequence[Row], view: View) -> list[str]:
+    """The groups that a view has rows for, in stored order."""
+    return list(dict.fromkeys(r.group for r in rows if r.table == view.table and view.measure in ("*", r.measure)))
+
+
+def select(rows: Sequence[Row], view: View, group: str) -> list[Row]:
+    """The rows of one view and group."""
+    return [r for r in rows if r.table == view.table and r.group == group and view.measure in ("*", r.measure)]
+
+
+def pivot(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Table:
+    """Policies x columns: mean ± half the t interval; the best of a column is marked where a hit rate is shown."""
+    chosen = select(rows, view, group)
+    columns = list(dict.fromkeys(_column(view, r) for r in chosen))
+    cells = {(r.policy, _column(view, r)): r for r in chosen}
+    body = []
+    for policy in dict.fromkeys(r.policy for r in chosen):
+        line = [Cell(policy, policy)]
+        for column in columns:
+            row = cells.get((policy, column))
+            line.append(Cell("") if row is None else _mean(view, row, chosen))
+        body.append(line)
+    title = view.title + (f", {group}" if group else "")
+    return Table(slug(artefact.id, view.table, view.measure, group), title, ["", *columns], body, _notes(view))
+
+
+def differences(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Table | None:
+    """Paired differences with their bootstrap interval, tinted where certain after correction; None without any."""
+    chosen = [r for r in select(rows, view, group) if r.diff is not None]
+    if not chosen:
+        return None
+    columns = list(dict.fromkeys(_column(view, r) for r in chosen))
+    cells = {(r.policy, _column(view, r)): r for r in chosen}
+    body = []
+    for policy in dict.fromkeys(r.policy for r in chosen):
+        line = [Cell(policy, policy)]
+        for column in columns:
+            row = cells.get((policy, column))
+            line.append(Cell("") if row is None else _difference(row))
+        body.append(line)
+    base = next((r.baseline for r in chosen if r.baseline), "")
+    what = f"paired difference to {base}" if base else "difference"
+    first = chosen[0]
+    family = sum(r.table == view.table and r.measure == view.measure and r.p_value is not None for r in rows)
+    notes = [
+        f"95 % bootstrap interval over {first.n} {first.unit}s; tinted where p < .05 after Benjamini-Hochberg over "
+        f"this table ({family} tests)."
+    ]
+    reach = [r.detectable for r in chosen if r.detectable is not None]
+    if reach and first.unit == "trace":
+        notes.append(
+            f"Power: a difference of {min(reach):.3f} to {max(reach):.3f}, by cell, is found with probability .8."
+        )
+    title = f"{view.title}: {what}" + (f", {group}" if group else "")
+    return Table(
+        slug(artefact.id, view.table, view.measure, group, "difference"), title, ["", *columns], body, tuple(notes)
+    )
+
+
+def printed(artefact: Artefact, rows: Sequence[Row]) -> Table | None:
+    """Ours beside the paper's, one line per published figure; None if there is none."""
+    chosen = [r for r in rows if r.published is not None]
+    if not chosen:
+        return None
+    tones = {REPRODUCED: "up", NOT_REPRODUCED: "down", BORDERLINE: ""}
+    grouped = any(r.group for r in chosen)
+    body = []
+    for row in chosen:
+        at = f"{row.x_name} = {row.x:g}" if row.x is not None else ""
+        line = [Cell(row.policy, row.policy), Cell(at, row.x)]
+        if grouped:
+            line.append(Cell(row.group, row.group))
+        line += [
+            Cell(interval(row.mean, row.low), row.mean, hint=f"n = {row.n}, sd {number(row.sd)}", row=row.key),
+            Cell(f"{row.published:.{row.published_decimals}f}", row.published),
+            Cell(f"{number(row.gap, signed=True)} [{number(row.gap_low)}, {number(row.gap_high)}]", row.gap),
+            Cell(row.agrees, row.agrees, tones[row.agrees], hint=f"p = {row.gap_p:.2g} after Holm"),
+            Cell(explanation(artefact, row)),
+        ]
+        body.append(line)
+    count = {name: sum(r.agrees == name for r in chosen) for name in tones}
+    notes = (
+        f"Of {len(chosen)} published figures {count[REPRODUCED]} are reproduced, {count[BORDERLINE]} are borderline, "
+        f"{count[NOT_REPRODUCED]} are not reproduced.",
+        "A published figure is a mean of three seeds; its sampling error is taken from our sd over seeds. "
+        "Reproduced: 0 lies in the 95 % interval of the difference, rounding included. Not reproduced: p < .05 "
+        "after Holm over these figures.",
+    )
+    head = [
+        "policy",
+        "at",
+        *(["setting"] if grouped else []),
+        "ours",
+        "published",
+        "ours - published",
+        "verdict",
+        "why",
+    ]
+    return Table(slug(artefact.id, "published"), "Ours beside the paper's", head, body, notes)
+
+
+def explanation(artefact: Artefact, row: Row) -> str:
+    """Why a cell is not reproduced; said to be unexplained where nobody knows."""
+    if row.agrees == REPRODUCED:
+        return ""
+    for (group, x, policy), text in artefact.explain.items():
+        if group in (None, row.group) and x in (None, row.x) and policy in (None, row.policy):
+            return text
+    return "one of many cells, within what chance leaves" if row.agrees == BORDERLINE else "unexplained"
+
+
+def _column(view: View, row: Row) -> str:
+    if view.measure == "*":
+        return row.measure.replace("_", " ")
+    if row.x is None:
+        return view.measure.replace("_", " ")
+    return f"{row.x_name} = {row.x:g}" if len(row.x_name) < 8 else f"{row.x:g}"
+
+
+def _mean(view: View, row: Row, chosen: Sequence[Row]) -> Cell:
+    if view.table == "properties":
+        return Cell("yes" if row.mean else "no", row.mean, row=row.key)
+    units = "items" if row.measure in COUNTS else "1"
+    decimals = "" if row.measure != "learning_slope" else "slope"
+    rivals = [
+        r.mean
+        for r in chosen
+        if r.x == row.x and r.mean is not None and not r.policy.startswith(("unlimited", "oracle"))
+    ]
+    best = row.measure == "hit_rate" and len(rivals) > 1 and row.mean is not None and row.mean == max(rivals)
+    best = best and not row.policy.startswith(("unlimited", "oracle"))
+    hint = f"sd {number(row.sd, decimals or units)}, n = {row.n} {row.unit}s" if row.sd is not None else ""
+    return Cell(interval(row.mean, row.low, decimals or units), row.mean, "best" if best else "", hint, row.key)
+
+
+def _difference(row: Row) -> Cell:
+    units = "items" if row.measure in COUNTS else "1" if row.measure != "learning_slope" else "slope"
+    tone = ""
+    if row.p_adjusted is not None and row.p_adjusted < 0.05:
+        tone = "up" if (row.diff or 0) > 0 else "down"
+    text = f"{number(row.diff, units, signed=True)} [{number(row.diff_low, units)}, {number(row.diff_high, units)}]"
+    p = "" if row.p_adjusted is None else f"adjusted p = {row.p_adjusted:.2g}, "
+    better = "" if row.better is None else f", above in {100 * row.better:.0f} % of {row.n}"
+    return Cell(text, row.diff, tone, f"{p}d = {number(row.effect)}{better}", row.key)
+
+
+def _notes(view: View) -> tuple[str, ...]:
+    return (view.note,) if view.note else ()

@@ -1,0 +1,144 @@
+"""The page in headless Chromium: no error on the console, the ledger filter and the tables work.
+
+A copy of the page gets two scripts, one that records errors before anything else runs and one that uses the page
+and writes what it found into the document; `--dump-dom` prints that.
+"""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from experiments.render import page
+from tests.support import stored_rows as stored
+
+RECORDER = """<script>
+window.problems = [];
+addEventListener("error", e => problems.push(String(e.message || e.target.outerHTML)), true);
+addEventListener("unhandledrejection", e => problems.push(String(e.reason)));
+for (const level of ["error", "warn"]) console[level] = (...words) => problems.push(words.join(" "));
+</script>"""
+
+USER = """<script>
+addEventListener("load", () => {
+  const found = {};
+  const lines = () => [...document.querySelectorAll("#claims tbody tr")];
+  const visible = () => lines().filter(r => r.offsetParent !== null).map(r => r.id);
+  const form = document.getElementById("filters");
+  const change = () => form.dispatchEvent(new Event("input", { bubbles: true }));
+  try {
+    found.all = visible();
+    form.querySelector("input[value='not run']").click();
+    found.run = visible();
+    form.elements.text.value = "lru"; change();
+    found.lru = visible();
+    found.count = document.getElementById("shown").textContent;
+    form.elements.text.value = ""; form.querySelector("input[value='not run']").click();
+    form.elements.paper.value = "P"; change();
+    found.placemem = visible();
+    form.elements.paper.value = ""; change();
+    found.again = visible();
+    const table = document.querySelector("#cycling-cycling-hit-rate table");
+    const order = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent.trim());
+    const column = () => [...table.tBodies[0].rows].map(r => Number(r.cells[1].dataset.v));
+    found.before = order();
+    table.tHead.rows[0].cells[1].querySelector("button").click();
+    found.sorted = column();
+    table.querySelector("button.number").click();
+    const box = document.getElementById("row");
+    found.dialog = { open: box.open, text: box.textContent };
+    box.close();
+    let saved = [];
+    URL.createObjectURL = blob => { saved.push(blob); return "data:,"; };
+    HTMLAnchorElement.prototype.click = function () { found.name = this.download; };
+    document.querySelector("#cycling-cycling-hit-rate [data-csv]").click();
+    document.querySelector("[data-svg]").click();
+    found.width = [document.documentElement.scrollWidth, innerWidth];
+    found.blobs = saved.map(b => [b.type, b.size]);
+    saved[0].text().then(text => { found.csv = text; finish(); });
+  } catch (problem) { problems.push(String(problem.stack || problem)); finish(); }
+  function finish() {
+    found.problems = problems;
+    const box = document.createElement("pre");
+    box.id = "found";
+    box.textContent = JSON.stringify(found);
+    document.body.append(box);
+  }
+});
+</script>"""
+
+
+def chromium(*arguments):
+    """Runs Chromium and returns its output; the browser is a declared need of this test."""
+    binary = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
+    if binary is None:
+        pytest.fail("no Chromium found; on Debian: apt-get install -y --no-install-recommends chromium")
+    base = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    done = subprocess.run([binary, *base, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    out = stored.write(tmp_path_factory.mktemp("browser"))
+    page.render(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def found(report):
+    text = (report / "index.html").read_text(encoding="utf-8")
+    tried = text.replace("<head>", f"<head>{RECORDER}", 1).replace("</body>", f"{USER}</body>", 1)
+    assert tried.count(RECORDER) == tried.count(USER) == 1
+    (report / "tried.html").write_text(tried, encoding="utf-8")
+    dom = chromium(
+        f"--user-data-dir={report / 'profile'}", "--virtual-time-budget=10000", "--window-size=1200,900", "--dump-dom",
+        (report / "tried.html").as_uri(),
+    )  # fmt: skip
+    match = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
+    assert match, dom[-2000:]
+    return json.loads(html.unescape(match.group(1)))
+
+
+def test_no_error_on_the_console(found):
+    assert found["problems"] == []
+
+
+def test_the_ledger_filter_works(found):
+    assert len(found["all"]) == 37 and found["again"] == found["all"]
+    assert "S01" in found["run"] and "S10" not in found["run"] and 0 < len(found["run"]) < 37
+    assert "S02" in found["lru"] and "S01" not in found["lru"] and found["count"].startswith(str(len(found["lru"])))
+    assert found["placemem"] == [f"P{i:02d}" for i in range(1, 8)]
+
+
+def test_tables_sort_and_numbers_lead_to_their_row(found):
+    assert found["sorted"] == sorted(found["sorted"], reverse=True) and len(set(found["sorted"])) > 2
+    assert found["dialog"]["open"] and "solarjax run --workload cycling" in found["dialog"]["text"]
+    assert "cycling:cycling/" in found["dialog"]["text"]
+
+
+def test_data_can_be_downloaded(found):
+    lines = found["csv"].strip().splitlines()
+    assert lines[0].startswith("table,policy,measure,mean") and len(lines) > 10
+    assert found["blobs"][0][0] == "text/csv" and found["blobs"][1][0] == "image/svg+xml"
+
+
+@pytest.mark.parametrize(("name", "width", "dark"), [("desk", 1200, False), ("phone", 390, True)])
+def test_a_screenshot_is_kept(report, name, width, dark):
+    from pathlib import Path
+
+    kept = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
+    kept.mkdir(parents=True, exist_ok=True)
+    target = kept / f"paper-{name}.png"
+    target.unlink(missing_ok=True)
+    chromium(
+        f"--user-data-dir={report / 'profile'}", f"--window-size={width},1600", f"--screenshot={target}",
+        *(["--blink-settings=preferredColorScheme=0"] if dark else []), (report / "index.html").as_uri(),
+    )  # fmt: skip
+    data = target.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 10_000
+    assert int.from_bytes(data[16:20], "big") == width

@@ -1,0 +1,132 @@
+"""The report shows what is stored, nothing else, in every format, and needs no network."""
+
+import csv
+import io
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from experiments import published, store
+from experiments.render import page
+from experiments.render.export import escape, latex
+from experiments.render.tables import Cell, Table
+from experiments.types import ExperimentError
+from tests.support import stored_rows as stored
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    stored.write(folder, {"cycling": published.CYCLING, "working_set": published.WORKING_SET})
+    missing = stored.record("friendsqa", status="missing", reason="no friendsqa here; get it", entries={})
+    store.save_artefact(folder, "friendsqa", [], missing)
+    page.render(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def html(out):
+    return (out / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_page_needs_no_network(html):
+    assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', html)
+    assert "@import" not in html and not re.search(r"url\((?!#|data:|&)", html.replace("url(#", ""))
+
+
+def test_every_number_on_the_page_names_a_stored_row(out, html):
+    data = json.loads(re.search(r'id="rows">(.*?)</script>', html, re.DOTALL).group(1))
+    shown = re.findall(r'<table data-artefact="(\w+)">(.*?)</table>', html, re.DOTALL)
+    count = 0
+    for artefact, body in shown:
+        for key in re.findall(r'data-row="([^"]*)"', body):
+            key = key.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
+            values = dict(zip(data["columns"], data["artefacts"][artefact]["rows"][key], strict=True))
+            assert values["policy"] in key and data["artefacts"][artefact]["commands"][values["entry"]]
+            count += 1
+    assert count > 200
+    rows = {r.key: r for r in store.load_artefact(out, "cycling").rows}
+    embedded = data["artefacts"]["cycling"]["rows"]["cycling//5/solar_a/hit_rate"]
+    assert embedded[data["columns"].index("mean")] == rows["cycling//5/solar_a/hit_rate"].mean
+
+
+def test_an_edited_row_changes_the_page(out, tmp_path, html):
+    import shutil
+
+    copy = shutil.copytree(out, tmp_path / "copy")
+    stored.edit(copy, "cycling", lambda r: r.policy == "fifo" and r.x == 5 and r.measure == "hit_rate", mean=0.98765)
+    page.render(copy)
+    text = (copy / "index.html").read_text(encoding="utf-8")
+    assert "0.988" not in html and "0.988" in text
+    claims = {c["id"]: c["label"] for c in json.loads((copy / "claims.json").read_text())}
+    assert claims["S01"] == "holds under"
+
+
+def test_published_figures_stand_beside_ours_with_a_verdict(out, html):
+    for text in ("Ours beside the paper", "published figures", "not reproduced", "reproduced"):
+        assert text in html
+    rows = [r for r in store.load_artefact(out, "cycling").rows if r.published is not None]
+    assert rows and all(r.agrees for r in rows)
+
+
+def test_a_missing_experiment_says_why(html):
+    assert "no friendsqa here; get it" in html
+
+
+def test_markdown_has_the_ledger_and_every_section(out):
+    text = (out / "report.md").read_text(encoding="utf-8")
+    assert "| S01 |" in text and "| P07 |" in text and "## Cycling topics" in text
+    for line in text.splitlines():
+        if line.startswith("| S"):
+            assert line.count("|") - line.count(r"\|") == 8, line
+    for name in re.findall(r"\]\((figures/[^)]+)\)", text):
+        assert (out / name).is_file()
+
+
+def test_csv_and_parquet_hold_all_rows(out):
+    frame = pd.read_parquet(out / "results.parquet")
+    rows = list(csv.DictReader(io.StringIO((out / "results.csv").read_text(encoding="utf-8"))))
+    total = sum(len(store.load_artefact(out, name).rows) for name in stored.WORLD)
+    assert len(frame) == len(rows) == total
+    assert [float(r["mean"]) for r in rows] == frame["mean"].tolist()
+    assert frame["n"].dtype == "Int64" and frame["x"].dtype == "float64"
+
+
+def test_latex_is_whole(out):
+    files = sorted((out / "tables").glob("*.tex"))
+    assert {"ledger.tex", "cycling.tex"} <= {f.name for f in files}
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for kind in ("table", "tabular"):
+            assert text.count(rf"\begin{{{kind}}}") == text.count(rf"\end{{{kind}}}") > 0
+        assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule")
+        for spec, body in re.findall(r"\\begin\{tabular\}\{(\w+)\}\n(.*?)\\end\{tabular\}", text, re.DOTALL):
+            for line in body.splitlines():
+                if line.endswith(r"\\"):
+                    assert len(re.findall(r"(?<!\\)&", line)) == len(spec) - 1, line
+        assert not re.search(r"(?<!\\)[_#%](?!\s*Made)", text.split("\n", 1)[1].replace("tab:", ""))
+
+
+def test_latex_escapes():
+    assert escape(r"50 % of a_b & {c} ± \x") == r"50 \% of a\_b \& \{c\} $\pm$ \textbackslash{}x"
+    table = Table("s", "T & T", ["a", "b_c"], [[Cell("x"), Cell("1", tone="best")]])
+    assert r"x & \textbf{1} \\" in latex([table]) and r"a & b\_c \\" in latex([table])
+
+
+def test_nothing_stored_is_a_user_error(tmp_path):
+    with pytest.raises(ExperimentError, match="holds no results"):
+        page.render(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rendering_reads_only(out, monkeypatch):
+    """No sweep, no measurement: rendering again without the runs folder, with the engine out of reach."""
+    import sys
+
+    assert not (out / store.RUNS).exists()
+    monkeypatch.setitem(sys.modules, "solarjax.core.sweep", None)
+    before = (out / "index.html").read_bytes()
+    page.render(out)
+    assert (out / "index.html").read_bytes() == before

@@ -1,0 +1,1 @@
+"""Every guarantee the papers state, checked numerically; `python -m theory list` shows them."""
