@@ -37,15 +37,22 @@ class TtlCache:
 
 
 class TwoReads:
-    """Reads the epoch in one transaction and each capsule in another: a write in between tears them."""
+    """Reads the epoch in one transaction and each capsule in another: a write in between tears them.
 
-    def __init__(self, catalogue: Catalogue):
+    Args:
+      catalogue: where from.
+      pause: seconds between the two, what a request does between two queries. Long enough that a write comes in
+        between even on a machine too busy to make many admissions.
+    """
+
+    def __init__(self, catalogue: Catalogue, pause: float = 0.1):
         self._catalogue = catalogue
+        self._pause = pause
 
     def admit(self, tenant: str, capsules: list[str]) -> Admission:
         """As `Gate.admit`, but torn."""
         state = self._catalogue.state(tenant)
-        time.sleep(0.002)  # what a request does between two queries
+        time.sleep(self._pause)
         now = self._catalogue.clock()
         found = []
         for name in capsules:
