@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import runner, store
 from experiments.types import Artefact, Context, ExperimentError, Missing
+from solarjax.cli.processes import BatchFailed, side_by_side
 
 ROOT = Path(__file__).resolve().parents[1]
 Batch = tuple[str, tuple[str, ...]]
@@ -47,24 +47,10 @@ def compute(waiting: Sequence[Batch], context: Context, out: Path, workers: int)
     Raises:
       ExperimentError: one failed (its own output says why); the others are stopped.
     """
-    queue = list(waiting)
-    running: dict[Batch, subprocess.Popen[bytes]] = {}
     try:
-        while queue or running:
-            while queue and len(running) < workers:
-                batch = queue.pop(0)
-                running[batch] = subprocess.Popen(_words(batch, context, out), cwd=ROOT)
-            time.sleep(0.1)
-            for batch, process in list(running.items()):
-                if process.poll() is not None:
-                    del running[batch]
-                    if process.returncode:
-                        raise ExperimentError(f"{batch[0]} failed (exit code {process.returncode}), see above")
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
+        side_by_side(waiting, lambda batch: subprocess.Popen(_words(batch, context, out), cwd=ROOT), workers)
+    except BatchFailed as failure:
+        raise ExperimentError(f"{failure.batch[0]} failed (exit code {failure.code}), see above") from failure
 
 
 def _words(batch: Batch, context: Context, out: Path) -> list[str]:

@@ -24,6 +24,7 @@ from solarjax.cli import runtime
 from solarjax.cli.errors import run_guarded
 from solarjax.cli.job import Job, execute
 from solarjax.cli.parsing import pairs
+from solarjax.cli.processes import BatchFailed, side_by_side
 from solarjax.cli.sources import SourceSpec
 from solarjax.report import render, stored
 
@@ -166,23 +167,12 @@ def work_all(batches: Sequence[Batch], words: Sequence[str], workers: int) -> No
     Raises:
       SystemExit: one failed; the others are stopped.
     """
-    waiting = list(batches)
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    devices = "1" if workers > 1 else "0"
+    names = [",".join(run.name for run in batch) for batch in batches]
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                batch = waiting.pop(0)
-                only = ",".join(run.name for run in batch)
-                running[only] = launch([*words, "--only", only, "--devices", "1" if workers > 1 else "0"])
-            time.sleep(0.1)
-            for only, process in list(running.items()):
-                if process.poll() is not None:
-                    del running[only]
-                    if process.returncode:
-                        raise SystemExit(f"reproduce: {only} failed (exit code {process.returncode}), see above")
-    finally:
-        for process in running.values():
-            process.terminate()
+        side_by_side(names, lambda only: launch([*words, "--only", only, "--devices", devices]), workers)
+    except BatchFailed as failure:
+        raise SystemExit(f"reproduce: {failure}, see above") from failure
 
 
 def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:

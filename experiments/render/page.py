@@ -14,10 +14,12 @@ from experiments.render import export
 from experiments.render.figures import Figure, figure
 from experiments.render.tables import Table, differences, groups, pivot, printed
 from experiments.types import ROW_FIELDS, Artefact, ExperimentError, Row
+from solarjax.report.render import template
 from solarjax.report.stored import write_text
 
 TITLE = "What should an agent remember? The papers' claims, checked"
 HTML, MARKDOWN, FIGURES, TEX = "index.html", "report.md", "figures", "tables"
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ def render(out: Path) -> list[Path]:
     blocks = [build(registry.get(name), held) for name, held in stored.items()]
     context = _context(claims, blocks)
     written = [out / HTML, out / MARKDOWN]
-    write_text(out / HTML, _template("page.html").render(context))
-    write_text(out / MARKDOWN, _template("report.md").render(context))
+    write_text(out / HTML, template("page.html", TEMPLATES).render(context))
+    write_text(out / MARKDOWN, template("report.md", TEMPLATES).render(context))
     for block in blocks:
         for picture in block.figures:
             write_text(out / FIGURES / f"{picture.slug}.svg", picture.file())
@@ -144,21 +146,3 @@ def _context(claims: Sequence[dict[str, Any]], blocks: Sequence[Block]) -> dict[
 
 def _compact(row: Row) -> list[Any]:
     return [float(f"{v:.9g}") if isinstance(v, float) else v for v in asdict(row).values()]
-
-
-def _template(name: str) -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.FileSystemLoader(Path(__file__).parent / "templates"), jinja2.PackageLoader("solarjax.report")]
-        ),
-        autoescape=name.endswith(".html"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    # Markdown reads a bar as the end of a cell.
-    environment.filters["bars"] = lambda text: str(text).replace("|", r"\|").replace("\n", " ")
-    return environment.get_template(name)

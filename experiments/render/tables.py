@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from experiments.statistics import BORDERLINE, NOT_REPRODUCED, REPRODUCED
 from experiments.types import Artefact, Row, View
+from solarjax.report import tables as report
 from solarjax.report.tables import interval, number
 
 COUNTS = (
@@ -22,13 +23,9 @@ COUNTS = (
 
 
 @dataclass(frozen=True)
-class Cell:
-    """text: what is shown.  value: what a column sorts by.  tone: '', best, up or down.  row: key of the stored row."""
+class Cell(report.Cell):
+    """A cell of a report that knows what it shows. row: key of the stored row."""
 
-    text: str
-    value: float | str | None = None
-    tone: str = ""
-    hint: str = ""
     row: str = ""
 
 
@@ -59,18 +56,21 @@ def select(rows: Sequence[Row], view: View, group: str) -> list[Row]:
     return [r for r in rows if r.table == view.table and r.group == group and view.measure in ("*", r.measure)]
 
 
-def pivot(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Table:
-    """Policies x columns: mean ± half the t interval; the best of a column is marked where a hit rate is shown."""
-    chosen = select(rows, view, group)
+def _grid(view: View, chosen: Sequence[Row], show: Callable[[Row], Cell]) -> tuple[list[str], list[list[Cell]]]:
+    """Column names, and one line per policy; empty where there is no row."""
     columns = list(dict.fromkeys(_column(view, r) for r in chosen))
     cells = {(r.policy, _column(view, r)): r for r in chosen}
     body = []
     for policy in dict.fromkeys(r.policy for r in chosen):
-        line = [Cell(policy, policy)]
-        for column in columns:
-            row = cells.get((policy, column))
-            line.append(Cell("") if row is None else _mean(view, row, chosen))
-        body.append(line)
+        line = [cells.get((policy, column)) for column in columns]
+        body.append([Cell(policy, policy), *(Cell("") if row is None else show(row) for row in line)])
+    return columns, body
+
+
+def pivot(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Table:
+    """Policies x columns: mean ± half the t interval; the best of a column is marked where a hit rate is shown."""
+    chosen = select(rows, view, group)
+    columns, body = _grid(view, chosen, lambda row: _mean(view, row, chosen))
     title = view.title + (f", {group}" if group else "")
     return Table(slug(artefact.id, view.table, view.measure, group), title, ["", *columns], body, _notes(view))
 
@@ -80,15 +80,7 @@ def differences(artefact: Artefact, view: View, group: str, rows: Sequence[Row])
     chosen = [r for r in select(rows, view, group) if r.diff is not None]
     if not chosen:
         return None
-    columns = list(dict.fromkeys(_column(view, r) for r in chosen))
-    cells = {(r.policy, _column(view, r)): r for r in chosen}
-    body = []
-    for policy in dict.fromkeys(r.policy for r in chosen):
-        line = [Cell(policy, policy)]
-        for column in columns:
-            row = cells.get((policy, column))
-            line.append(Cell("") if row is None else _difference(row))
-        body.append(line)
+    columns, body = _grid(view, chosen, _difference)
     base = next((r.baseline for r in chosen if r.baseline), "")
     what = f"paired difference to {base}" if base else "difference"
     first = chosen[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,8 +62,7 @@ def token(
       solarjax plane token --config plane.toml
       solarjax plane token --config plane.toml --revoke 0123456789abcdef
     """
-    services = _services(config)
-    try:
+    with closing(_services(config)) as services:
         if revoke is not None:
             services.access.revoke(revoke)
         elif tenant is None:
@@ -71,8 +71,6 @@ def token(
         else:
             services.catalogue.add_tenant(tenant)
             typer.echo(services.access.issue(tenant, actor))
-    finally:
-        services.close()
 
 
 def backup(config: Config, target: Annotated[Path, typer.Argument(help="New file.")]) -> None:
@@ -84,11 +82,8 @@ def backup(config: Config, target: Annotated[Path, typer.Argument(help="New file
     """
     from solarjax.plane.backup import backup as make
 
-    services = _services(config)
-    try:
+    with closing(_services(config)) as services:
         rows = make(services.catalogue, target)
-    finally:
-        services.close()
     typer.echo(f"{target}: {rows['version']} versions of {rows['tenant']} tenants")
 
 
@@ -101,11 +96,8 @@ def restore(config: Config, source: Annotated[Path, typer.Argument(help="A file 
     """
     from solarjax.plane.backup import restore as bring_back
 
-    services = _services(config)
-    try:
+    with closing(_services(config)) as services:
         rows = bring_back(services.catalogue, source)
-    finally:
-        services.close()
     typer.echo(f"{rows['version']} versions of {rows['tenant']} tenants restored")
 
 

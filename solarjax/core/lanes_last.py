@@ -93,10 +93,10 @@ def _apply(jaxpr: Any, eqn: Any, operands: list[Value], size: int) -> list[Value
         return _plain(jaxpr, eqn, operands)
     if name == "while":
         return _while(eqn, operands, size)
-    rank = len(eqn.outvars[0].aval.shape)
-    first = operands[0].array
+    own = eqn.outvars[0].aval.shape
+    rank, first = len(own), operands[0].array
     if name in ELEMENTWISE:
-        return [Value(eqn.primitive.bind(*_aligned(operands, rank, name, size), **params), True)]
+        return [Value(eqn.primitive.bind(*_aligned(operands, own, name, size), **params), True)]
     if name in ALONG_AXES:
         return [Value(eqn.primitive.bind(first, **params), True)]
     if name == "broadcast_in_dim":
@@ -118,24 +118,19 @@ def _apply(jaxpr: Any, eqn: Any, operands: list[Value], size: int) -> list[Value
     return _vmapped(jaxpr, eqn, operands, size)
 
 
-def _aligned(operands: list[Value], rank: int, name: str, size: int) -> list[Any]:
-    """Operands of one shape; those without lanes stay scalars where the primitive allows it."""
+def _aligned(operands: list[Value], shape: tuple[int, ...], name: str, size: int) -> list[Any]:
+    """Operands of one `shape` per lane; those without lanes stay scalars where the primitive allows it."""
     out = []
     for number, (array, batched) in enumerate(operands):
-        missing = rank - (jnp.ndim(array) - batched)
         # A selector must have the shape of the cases, or be one scalar for everything.
-        scalar = not batched and jnp.ndim(array) == 0 and not (name == "select_n" and number > 0)
-        if scalar:
+        if not batched and jnp.ndim(array) == 0 and not (name == "select_n" and number > 0):
             out.append(array)
-        elif batched and missing:
-            shape = next(v.array.shape for v in operands if jnp.ndim(v.array) - v.batched == rank)[:rank]
-            out.append(lax.broadcast_in_dim(array, (*shape, size), (rank,)))
+        elif not batched:
+            out.append(_spread(Value(jnp.broadcast_to(array, shape), False), size))
+        elif array.ndim <= len(shape):
+            out.append(lax.broadcast_in_dim(array, (*shape, size), (len(shape),)))
         else:
-            full = array
-            if missing:
-                shape = next(v.array.shape for v in operands if jnp.ndim(v.array) - v.batched == rank)[:rank]
-                full = jnp.broadcast_to(array, shape)
-            out.append(_spread(Value(full, batched), size))
+            out.append(array)
     return out
 
 

@@ -59,8 +59,8 @@ def report(root: Path, title: str = TITLE, remarks: Sequence[str] = ()) -> list[
     context = _context(sections, shown, title, remarks)
     written = []
     for name, text in (
-        (HTML, _template("report.html").render(context)),
-        (MARKDOWN, _template("report.md").render(context)),
+        (HTML, template("report.html").render(context)),
+        (MARKDOWN, template("report.md").render(context)),
         (CSV, results_csv(sections)),
     ):
         write_text(root / name, text)
@@ -140,11 +140,14 @@ def _describe(section: Section, shown: Sequence[Picture]) -> dict[str, Any]:
     }
 
 
-def _template(name: str) -> Any:
+def template(name: str, *folders: Path) -> Any:
+    """A jinja2 template of this package, or of `folders`, which come first; text is escaped in HTML only."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("solarjax.report"),
+        loader=jinja2.ChoiceLoader(
+            [*(jinja2.FileSystemLoader(folder) for folder in folders), jinja2.PackageLoader("solarjax.report")]
+        ),
         autoescape=name.endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

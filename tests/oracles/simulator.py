@@ -84,7 +84,7 @@ class Rule:
 
     def victim(self, m: Moment) -> int:
         """Id of the resident that makes room."""
-        raise NotImplementedError(type(self).__name__)
+        raise TypeError(f"{type(self).__name__} decides on admission only: it names no victim")
 
     def written(self, m: Moment, evicted: int | None) -> None:
         """The candidate was inserted, and `evicted` has left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 
 from solarjax.plane.api import parts as p
@@ -23,12 +23,10 @@ def _micros(moment: AwareDatetime | None) -> int | None:
 
 
 @router.post("/capsules", status_code=201)
-def create_capsule(
-    body: p.CreateBody, caller: p.Caller, plane: p.Plane, response: Response, key: p.IdempotencyKey = None
-) -> WriteResult:
+def create_capsule(body: p.CreateBody, write: p.Write) -> WriteResult:
     """Create a capsule, or write a capsule again all of whose versions have ended."""
-    vector = plane.embed(body.capsule)
-    return p.answer(response, plane.catalogue.create(p.intent(caller, body.reason, key), body.capsule, vector))
+    vector = write.plane.embed(body.capsule)
+    return write.answer(write.plane.catalogue.create(write.intent(body.reason), body.capsule, vector))
 
 
 @router.get("/capsules")
@@ -94,80 +92,46 @@ def preview_change(
 
 
 @router.post("/capsules/{capsule}/correct")
-def correct_capsule(
-    capsule: p.CapsulePath,
-    body: p.ChangeBody,
-    caller: p.Caller,
-    plane: p.Plane,
-    response: Response,
-    key: p.IdempotencyKey = None,
-) -> WriteResult:
+def correct_capsule(capsule: p.CapsulePath, body: p.ChangeBody, write: p.Write) -> WriteResult:
     """The version was wrong: it and all derived from it hold at no time; a new one takes its place."""
     ref = VersionRef(id=capsule, version=body.version)
-    vector = plane.embed(body.content)
-    result = plane.catalogue.correct(p.intent(caller, body.reason, key), ref, body.content, vector)
-    return p.answer(response, result)
+    vector = write.plane.embed(body.content)
+    return write.answer(write.plane.catalogue.correct(write.intent(body.reason), ref, body.content, vector))
 
 
 @router.post("/capsules/{capsule}/supersede")
-def supersede_capsule(
-    capsule: p.CapsulePath,
-    body: p.ChangeBody,
-    caller: p.Caller,
-    plane: p.Plane,
-    response: Response,
-    key: p.IdempotencyKey = None,
-) -> WriteResult:
+def supersede_capsule(capsule: p.CapsulePath, body: p.ChangeBody, write: p.Write) -> WriteResult:
     """The version was right until `content.valid_from` (default now); a new one follows."""
     ref = VersionRef(id=capsule, version=body.version)
-    vector = plane.embed(body.content)
-    result = plane.catalogue.supersede(p.intent(caller, body.reason, key), ref, body.content, vector)
-    return p.answer(response, result)
+    vector = write.plane.embed(body.content)
+    return write.answer(write.plane.catalogue.supersede(write.intent(body.reason), ref, body.content, vector))
 
 
 @router.post("/capsules/{capsule}/expire")
-def expire_capsule(
-    capsule: p.CapsulePath,
-    body: p.ExpireBody,
-    caller: p.Caller,
-    plane: p.Plane,
-    response: Response,
-    key: p.IdempotencyKey = None,
-) -> WriteResult:
+def expire_capsule(capsule: p.CapsulePath, body: p.ExpireBody, write: p.Write) -> WriteResult:
     """The version, and all derived from it, holds no longer from an instant on."""
     ref = VersionRef(id=capsule, version=body.version)
-    result = plane.catalogue.expire(p.intent(caller, body.reason, key), ref, _micros(body.at))
-    return p.answer(response, result)
+    return write.answer(write.plane.catalogue.expire(write.intent(body.reason), ref, _micros(body.at)))
 
 
 @router.post("/capsules/{capsule}/restore")
-def restore_capsule(
-    capsule: p.CapsulePath,
-    body: p.RestoreBody,
-    caller: p.Caller,
-    plane: p.Plane,
-    response: Response,
-    key: p.IdempotencyKey = None,
-) -> WriteResult:
+def restore_capsule(capsule: p.CapsulePath, body: p.RestoreBody, write: p.Write) -> WriteResult:
     """Write the content of an ended version again, as a new version."""
     ref = VersionRef(id=capsule, version=body.version)
-    return p.answer(response, plane.catalogue.restore(p.intent(caller, body.reason, key), ref))
+    return write.answer(write.plane.catalogue.restore(write.intent(body.reason), ref))
 
 
 @router.delete("/capsules/{capsule}")
 def delete_capsule(
     capsule: p.CapsulePath,
-    caller: p.Caller,
-    plane: p.Plane,
-    response: Response,
+    write: p.Write,
     version: Annotated[int | None, Query(ge=1, le=MAX_VERSION, description="Newest version expected.")] = None,
     erase: Annotated[bool, Query(description="Wipe the content too, also of all that was ever derived.")] = False,
     reason: Annotated[p.Reason, Query()] = "",
-    key: p.IdempotencyKey = None,
 ) -> WriteResult:
     """End all versions for good, with all derived from them."""
-    done = plane.catalogue.delete(p.intent(caller, reason, key), capsule, expected=version, erase=erase)
-    return p.answer(response, done)
+    done = write.plane.catalogue.delete(write.intent(reason), capsule, expected=version, erase=erase)
+    return write.answer(done)
 
 
 @router.get("/capsules/{capsule}/artifacts")
@@ -180,17 +144,12 @@ def list_artifacts(
 
 
 @router.post("/artifacts", status_code=201)
-def attach_artifact(
-    body: p.AttachBody, caller: p.Caller, plane: p.Plane, response: Response, key: p.IdempotencyKey = None
-) -> WriteResult:
+def attach_artifact(body: p.AttachBody, write: p.Write) -> WriteResult:
     """Record an artifact computed from versions that hold."""
-    return p.answer(response, plane.catalogue.attach(p.intent(caller, body.reason, key), body.artifact))
+    return write.answer(write.plane.catalogue.attach(write.intent(body.reason), body.artifact))
 
 
 @router.post("/dependencies", status_code=201)
-def link_versions(
-    body: p.LinkBody, caller: p.Caller, plane: p.Plane, response: Response, key: p.IdempotencyKey = None
-) -> WriteResult:
+def link_versions(body: p.LinkBody, write: p.Write) -> WriteResult:
     """Record later that one version was made from another."""
-    done = plane.catalogue.link(p.intent(caller, body.reason, key), body.source, body.derived)
-    return p.answer(response, done)
+    return write.answer(write.plane.catalogue.link(write.intent(body.reason), body.source, body.derived))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -150,16 +150,31 @@ def principal(plane: Plane, bearer: Annotated[HTTPAuthorizationCredentials | Non
 Caller = Annotated[Principal, Depends(principal)]
 
 
-def intent(caller: Principal, reason: str, key: str | None) -> Intent:
-    """Who writes, why, and under which key."""
-    return Intent(tenant=caller.tenant, actor=caller.actor, reason=reason, key=key)
+class Writing(NamedTuple):
+    """What every writing route takes: who writes, where, under which key, and the response to mark."""
+
+    caller: Principal
+    plane: Services
+    response: Response
+    key: str | None
+
+    def intent(self, reason: str) -> Intent:
+        """Who writes, why, and under which key."""
+        return Intent(tenant=self.caller.tenant, actor=self.caller.actor, reason=reason, key=self.key)
+
+    def answer(self, result: WriteResult) -> WriteResult:
+        """Marks a replayed answer in the header too."""
+        if result.replayed:
+            self.response.headers["Idempotent-Replayed"] = "true"
+        return result
 
 
-def answer(response: Response, result: WriteResult) -> WriteResult:
-    """Marks a replayed answer in the header too."""
-    if result.replayed:
-        response.headers["Idempotent-Replayed"] = "true"
-    return result
+def writing(caller: Caller, plane: Plane, response: Response, key: IdempotencyKey = None) -> Writing:
+    """The parameters of a write."""
+    return Writing(caller, plane, response, key)
+
+
+Write = Annotated[Writing, Depends(writing)]
 
 
 def page(items: Sequence[T], limit: int, key: Callable[[T], object]) -> Page[T]:
