@@ -1,4 +1,4 @@
-"""`python -m theory list | check | replay`: the ledger of verdicts from the command line."""
+"""`python -m theory list | check | replay | figures`: the ledger of verdicts from the command line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from solarjax import provenance
+from solarjax.cli import runtime
 from theory.errors import TheoryError
 from theory.results import Budget, CheckResult, write_json
 
@@ -58,6 +59,7 @@ def run_checks(
     """Runs checks and prints their verdicts."""
     from theory.checks import CHECKS
 
+    runtime.start()
     for name in ids or ():
         if name not in CHECKS:
             near = difflib.get_close_matches(name, CHECKS, 1, 0.0)
@@ -96,6 +98,21 @@ def replay_file(counterexample: Annotated[Path, typer.Argument(help="A file that
         _fail(error)
     if not found.matches:
         raise typer.Exit(1)
+
+
+@app.command("figures")
+def draw_figures(
+    report: Annotated[Path, typer.Argument(help="What `check --json` wrote.")],
+    out: Annotated[Path, typer.Option(help="Folder of the pictures.")] = Path("theory-figures"),
+) -> None:
+    """Draws the figures of stored results as SVG; nothing is computed again."""
+    from theory.figures import figures
+
+    try:
+        for path in figures(report, out):
+            typer.echo(str(path))
+    except (TheoryError, OSError) as error:
+        _fail(error)
 
 
 if __name__ == "__main__":

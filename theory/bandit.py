@@ -87,7 +87,7 @@ def _init(world: World, policy: Policy, key: Array) -> State:
 
 def _bad(world: World, t: Array) -> Array:
     """Number of the odd item at step t: the last, or a different one per phase."""
-    last = np.int32(world.arms - 1)
+    last = jnp.int32(world.arms - 1)
     if world.kind != "phases":
         return jnp.int32(0) if world.kind == "pull" else last
     ratio = jnp.maximum(t, 1).astype(jnp.float32) / np.float32(FIRST_PHASE)

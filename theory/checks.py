@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from theory import checks_adversary, checks_families, checks_gates, checks_guarantee, checks_opt, checks_regret
+from theory import (
+    checks_admissions,
+    checks_adversary,
+    checks_as_run,
+    checks_costs,
+    checks_cycles,
+    checks_eoq,
+    checks_families,
+    checks_gates,
+    checks_guarantee,
+    checks_opt,
+    checks_regret,
+    checks_sweeps,
+)
 from theory.results import Check
 
 MODULES: tuple[ModuleType, ...] = (
     checks_opt,
+    checks_cycles,
     checks_families,
+    checks_admissions,
     checks_guarantee,
     checks_adversary,
     checks_gates,
     checks_regret,
+    checks_eoq,
+    checks_as_run,
+    checks_costs,
+    checks_sweeps,
 )
 
 

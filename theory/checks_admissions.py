@@ -26,8 +26,8 @@ GATES = {
 @define("mod_bound", "The gate admits at most T / tau_min items, whatever its threshold rule", "T2, S14")
 def mod_bound(budget: Budget) -> Finding:
     """Four gates on random streams with arrivals that are mostly new; the integer inequality on every run."""
-    size, T, K = (4000 if budget.full else 512), 24, 24
-    batch = draw("graded", size, T=T, N=24, K=K, lam=5.0, seed=budget.root_key)
+    size, T, K = (4000 if budget.full else 512), 10, 10
+    batch = draw("graded", size, T=T, N=K, K=K, lam=5.0, seed=budget.root_key)
     rows: list[dict[str, Any]] = []
     witness = None
     for name, text in GATES.items():
@@ -80,7 +80,7 @@ def mod_bound(budget: Budget) -> Finding:
         unit="share of runs",
         interval=_share(by_gate["release"]["broken"], size),
         predicted=0.0,
-        sizes={"instances": size, "T": T, "K": K, "N": 24},
+        sizes={"instances": size, "T": T, "K": K, "N": K},
         keys=1,
         counterexample=None if path is None else str(path),
         notes="tau_min is the least threshold of the run. The bootstrap adds min(max(K//2, 5), 25, K) to the "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from solarjax.policies.registry import PolicyCase
 from theory import bounds, opt, predicates, replay
 from theory.checks_cycles import policy
 from theory.competitive import measure, ratio
@@ -17,7 +19,7 @@ from theory.families.randoms import RANDOM, draw
 from theory.minimise import minimise
 from theory.model import Batch, instance
 from theory.results import Budget, Check, Verdict
-from theory.search import Space, rescore, search
+from theory.search import Space, search
 from theory.statistics import mean_interval, power_law
 
 FLOOR = 1.05
@@ -72,30 +74,13 @@ def adversary(budget: Budget) -> Finding:
     floor = FLOOR * bounds.cr_overshoot(1.0)
     path = small = None
     if found.ratio > floor:
-        replay.save(
-            budget.workdir / "adversary_largest.json",
-            case,
-            found.best,
-            keys=64,
-            root_key=budget.root_key,
-            check="adversary",
-            claim="the largest ratio that the search found",
-            bound=bounds.cr_stated(),
-        )
         small = minimise(case, found.best, floor, keys=4, root_key=budget.root_key)
-        again = float(rescore(case, small, 4, 64, budget.root_key)[0])
-        if again <= bounds.cr_stated():  # a small instance may have over-fitted the keys; the large one has not
-            small, again = found.best, found.ratio
-        path = replay.save(
-            budget.workdir / "adversary.json",
-            case,
-            small,
-            keys=64,
-            root_key=(budget.root_key + 1) % 2**32,
-            check="adversary",
-            claim="the ratio of SOLAR with tau = 2 lam is at most 3",
-            bound=bounds.cr_stated(),
-        )
+        fresh = (budget.root_key + 1) % 2**32
+        path = _save(budget, case, small, fresh)
+        # A small instance may owe its ratio to the keys it was made on; the large one was scored on fresh ones.
+        if replay.load(path)[2]["figures"]["ratio"] <= bounds.cr_stated():
+            small = found.best
+            path = _save(budget, case, small, fresh)
     return Finding(
         verdict=Verdict.REFUTED if found.ratio > bounds.cr_overshoot(1.0) else Verdict.UNDECIDED,
         figure=found.ratio,
@@ -128,6 +113,19 @@ def adversary(budget: Budget) -> Finding:
                 }
             ],
         },
+    )
+
+
+def _save(budget: Budget, case: PolicyCase, one: Batch, root_key: int) -> Path:
+    return replay.save(
+        budget.workdir / "adversary.json",
+        case,
+        one,
+        keys=64,
+        root_key=root_key,
+        check="adversary",
+        claim="the ratio of SOLAR with tau = 2 lam is at most 3",
+        bound=bounds.cr_stated(),
     )
 
 

@@ -96,7 +96,7 @@ def cruel_check(budget: Budget) -> Finding:
             table[case.name].append(float(found[0]))
     own = table[policy(GATED).name]
     grows = own[-1] > bounds.cr_overshoot(1.0) and own[-1] > own[0]
-    short = cruel(policy(GATED), 4, 1.0, 24)
+    short = cruel(policy(GATED), 4, 0.5, 24)
     path = replay.save(
         budget.workdir / "cruel.json",
         policy(GATED),

@@ -1,4 +1,4 @@
-"""The threshold: what the four rules converge to, how often they open, and what sqrt(2 lam / L) is optimal for."""
+"""The threshold: what the four rules converge to, and how often they open."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import numpy as np
 
 from theory import predicates
 from theory.define import Finding, define
-from theory.gates import GATES, MARKS, growth_cost, growth_period, pass_gate, unlearning_lag
-from theory.predicates import exact
-from theory.results import Budget, Check, Verdict
+from theory.gates import GATES, MARKS, pass_gate
+from theory.results import Budget, Check
 from theory.statistics import Interval, mean_interval, power_law
 
 LOSSES = (0.1, 0.3, 0.7)
 LAMBDAS = (0.25, 1.0, 5.0, 20.0)
-GROWTH = tuple(itertools.product((0.001, 0.01, 0.05), (0.25, 1.0, 4.0)))
-"""(g, lam): loss that grows by g per step after a change; the best period keeps it below 1."""
 TOLERANCE = 0.05
 """Relative band within which a threshold counts as its limit."""
 
@@ -28,11 +25,12 @@ def _settings() -> tuple[list[float], list[float], list[float]]:
     return [p[0] for p in pairs], [p[1] for p in pairs], [float(np.sqrt(2 * lam / loss)) for loss, lam in pairs]
 
 
-def _steps(budget: Budget) -> int:
+def steps_of(budget: Budget) -> int:
+    """T of a stream."""
     return 100_000 if budget.full else 10_000
 
 
-def _keys(budget: Budget) -> int:
+def gate_keys(budget: Budget) -> int:
     """Thresholds vary little from key to key, so a quick look needs few."""
     return budget.keys if budget.full else min(budget.keys, 24)
 
@@ -41,8 +39,8 @@ def _keys(budget: Budget) -> int:
 def _limits(gate: str, budget: Budget) -> tuple[list[Interval], list[float], list[float], list[dict]]:
     """Mean threshold over the second half at the twelve settings, with L, sqrt(2 lam / L), and table rows."""
     losses, lams, stars = _settings()
-    steps = _steps(budget)
-    runs = pass_gate(gate, "bernoulli", losses, lams, steps, _keys(budget), budget.root_key)
+    steps = steps_of(budget)
+    runs = pass_gate(gate, "bernoulli", losses, lams, steps, gate_keys(budget), budget.root_key)
     found = [mean_interval(run.tau_late, looks=len(runs)) for run in runs]
     rows = [
         {
@@ -55,7 +53,7 @@ def _limits(gate: str, budget: Budget) -> tuple[list[Interval], list[float], lis
 
 
 def _sizes(budget: Budget) -> dict:
-    return {"L": LOSSES, "lam": LAMBDAS, "T": _steps(budget), "stream": "bernoulli"}
+    return {"L": LOSSES, "lam": LAMBDAS, "T": steps_of(budget), "stream": "bernoulli"}
 
 
 def _worst(found: list[Interval], targets: list[float]) -> Interval:
@@ -73,7 +71,7 @@ def ema_fixed_point(budget: Budget) -> Finding:
     marks = MARKS
     series, loss, lam = [], 0.3, 5.0
     for gate in GATES:
-        run = pass_gate(gate, "bernoulli", [loss], [lam], _steps(budget), _keys(budget), budget.root_key)[0]
+        run = pass_gate(gate, "bernoulli", [loss], [lam], steps_of(budget), gate_keys(budget), budget.root_key)[0]
         ends = [mean_interval(tau) for tau in run.tau]
         series.append(
             {
@@ -90,7 +88,7 @@ def ema_fixed_point(budget: Budget) -> Finding:
     return Finding(
         verdict=predicates.equals(found, stars, TOLERANCE), figure=worst.value,
         figure_name="largest |tau / sqrt(2 lam/L) - 1| over the settings", unit="1",
-        interval=(worst.low, worst.high), predicted=0.0, sizes=_sizes(budget), keys=_keys(budget),
+        interval=(worst.low, worst.high), predicted=0.0, sizes=_sizes(budget), keys=gate_keys(budget),
         notes="lam does not enter the printed rule at all, so it cannot tend to a function of lam; see ema_limit. "
         f"{len(found)} looks.",
         data={"table": rows, "plots": [plot]},
@@ -105,7 +103,7 @@ def ema_limit(budget: Budget) -> Finding:
     return Finding(
         verdict=predicates.equals(found, losses, TOLERANCE), figure=worst.value,
         figure_name="largest |tau / L - 1| over the settings", unit="1", interval=None, predicted=0.0,
-        sizes=_sizes(budget), keys=_keys(budget),
+        sizes=_sizes(budget), keys=gate_keys(budget),
         notes=f"Every interval must lie within {TOLERANCE:.0%} of L. {len(found)} looks. With losses 0 and 1 the "
         f"gate then "
         "opens at every miss.",
@@ -126,7 +124,7 @@ def tau_star(budget: Budget) -> Finding:
     return Finding(
         verdict=predicates.both(*verdicts.values()), figure=worst.value,
         figure_name="largest |tau / sqrt(2 lam/L) - 1| of the rule eoq", unit="1", interval=(worst.low, worst.high),
-        predicted=0.0, sizes=_sizes(budget), keys=_keys(budget),
+        predicted=0.0, sizes=_sizes(budget), keys=gate_keys(budget),
         notes="eoq keeps a moving average of constant step, so Lhat keeps fluctuating and E sqrt(1/Lhat) exceeds "
         "sqrt(1/L) (Jensen); release measures a standard deviation instead of a mean and clips tau at 5 (off by "
         f"{worsts['release'].value:.2f} at worst). {2 * len(LOSSES) * len(LAMBDAS)} looks. By rule: "
@@ -138,12 +136,12 @@ def tau_star(budget: Budget) -> Finding:
 @define("admission_rate", "The gate admits about 17 % of the steps (10 % on cycling)", "S09")
 def admission_rate(budget: Budget) -> Finding:
     """Rate of the four rules on streams of losses; the printed rule is the one the claim is made for."""
-    steps = _steps(budget)
+    steps = steps_of(budget)
     losses = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.95]
     lam, target, band = 5.0, 0.17, 0.2
     table, series, printed = [], [], []
     for gate in GATES:
-        runs = pass_gate(gate, "bernoulli", losses, [lam] * len(losses), steps, _keys(budget), budget.root_key)
+        runs = pass_gate(gate, "bernoulli", losses, [lam] * len(losses), steps, gate_keys(budget), budget.root_key)
         rates = [mean_interval(run.opened / steps, looks=len(losses)) for run in runs]
         table.append({"gate": gate, "L": losses, "rate": [r.value for r in rates]})
         series.append(
@@ -164,7 +162,7 @@ def admission_rate(budget: Budget) -> Finding:
         verdict=predicates.equals(printed, target, band), figure=printed[at].value,
         figure_name="admissions per step of the printed rule at L = 0.3", unit="1/step",
         interval=(printed[at].low, printed[at].high), predicted=target,
-        sizes={"L": losses, "lam": lam, "T": steps, "stream": "bernoulli"}, keys=_keys(budget),
+        sizes={"L": losses, "lam": lam, "T": steps, "stream": "bernoulli"}, keys=gate_keys(budget),
         notes=f"Band: within {band:.0%} of 0.17 at every L. With hits and misses the printed rule opens at every "
         f"miss, so "
         f"its rate is L. {len(losses)} looks.",
@@ -179,10 +177,10 @@ def admission_rate(budget: Budget) -> Finding:
 )
 def renewal_rate(budget: Budget) -> Finding:
     """Each opening uses up tau plus what c exceeded it by; losses arrive at L per step (renewal theorem)."""
-    steps = _steps(budget)
+    steps = steps_of(budget)
     settings = list(itertools.product((0.1, 0.2, 0.45), (0.5, 2.0, 5.0)))
     losses, lams = [s[0] for s in settings], [s[1] for s in settings]
-    runs = pass_gate("fixed", "graded", losses, lams, steps, _keys(budget), budget.root_key)
+    runs = pass_gate("fixed", "graded", losses, lams, steps, gate_keys(budget), budget.root_key)
     ratios, table = [], []
     for run, loss, lam in zip(runs, losses, lams, strict=True):
         over = run.overshoot.sum() / run.opened.sum()
@@ -200,14 +198,14 @@ def renewal_rate(budget: Budget) -> Finding:
     levels = [0.05, 0.1, 0.2, 0.4]
     exponents = {}
     for gate in GATES:
-        passed = pass_gate(gate, "graded", levels, [5.0] * len(levels), steps, _keys(budget), budget.root_key)
+        passed = pass_gate(gate, "graded", levels, [5.0] * len(levels), steps, gate_keys(budget), budget.root_key)
         counts = np.stack([p.opened for p in passed], axis=1)
         exponents[gate] = list(power_law(np.asarray(levels), counts, budget.root_key))
     worst = max(ratios, key=lambda r: abs(r.value - 1))
     return Finding(
         verdict=predicates.equals(ratios, 1.0, 0.02), figure=worst.value,
         figure_name="measured rate / law at the worst setting", unit="1", interval=(worst.low, worst.high), predicted=1.0,
-        sizes={"L": sorted(set(losses)), "lam": sorted(set(lams)), "T": steps, "stream": "graded"}, keys=_keys(budget),
+        sizes={"L": sorted(set(losses)), "lam": sorted(set(lams)), "T": steps, "stream": "graded"}, keys=gate_keys(budget),
         notes="Self-regulation, d log rate / d log L: "
         + ", ".join(f"{gate} {e[0]:.2f}" for gate, e in exponents.items())
         + f". Only the printed rule's rate does not depend on L, and it is high. {len(runs)} looks.",
@@ -215,91 +213,4 @@ def renewal_rate(budget: Budget) -> Finding:
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=8)
-def _growth_costs(budget: Budget) -> list[dict]:
-    """Cost per step of five thresholds against the best period, run through the registered gates."""
-    steps, keys = _steps(budget), _keys(budget)  # the keys agree; their number keeps the compiled shape
-    g, lam = [p[0] for p in GROWTH], [p[1] for p in GROWTH]
-    wanted = {
-        "tau = lam": ("fixed", {"tau_per_lam": [1.0] * len(g)}),
-        "tau = 2 lam": ("fixed", {"tau_per_lam": [2.0] * len(g)}),
-        "tau = sqrt(2 lam/g)": ("fixed", {"tau_per_lam": [float(np.sqrt(2 / (a * b))) for a, b in GROWTH]}),
-        "eoq: sqrt(2 lam/L)": ("eoq", {}),
-        "printed EMA": ("paper_ema", {}),
-    }
-    rows: list[dict] = [
-        {
-            "g": a, "lam": b, "best period": growth_period(a, b),
-            "best cost": float(growth_cost(np.asarray(growth_period(a, b)), a, b)),
-            "best accumulated loss": a * growth_period(a, b) * (growth_period(a, b) - 1) / 2,
-        }
-        for a, b in GROWTH
-    ]  # fmt: skip
-    for name, (gate, extra) in wanted.items():
-        for row, run in zip(rows, pass_gate(gate, "growth", g, lam, steps, keys, 0, **extra), strict=True):
-            row[name] = float((run.loss[0] + row["lam"] * run.opened[0]) / steps / row["best cost"])
-    return rows
-
-
-@define("eoq_dimension", "sqrt(2 lam / L) is the cost-optimal threshold on accumulated loss", "E1, S11")
-def eoq_dimension(budget: Budget) -> Finding:
-    """Loss that grows linearly after a change: the best threshold is known exactly, and sqrt(2 lam/g) is a period."""
-    rows = _growth_costs(budget)
-    name = "eoq: sqrt(2 lam/L)"
-    ratios = [row[name] for row in rows]
-    return Finding(
-        verdict=predicates.at_most([exact(r) for r in ratios], 1.05), figure=max(ratios),
-        figure_name="largest cost per step of eoq / the least possible", unit="1", predicted=1.0,
-        sizes={"g, lam": GROWTH, "T": _steps(budget)}, keys=1,
-        notes="Deterministic. sqrt(2 lam / g) is the best PERIOD in steps; the loss accumulated over that period is "
-        "lam, "
-        "whatever g (eoq_threshold). Allowed: 5 % above the least cost.",
-        data={"table": rows},
-    )  # fmt: skip
-
-
-@define("eoq_threshold", "Corrected: the cost-optimal threshold is tau = lam, one step early", "E1, S11 corrected")
-def eoq_threshold(budget: Budget) -> Finding:
-    """The best gate changes the cache in the step before the accumulated loss would reach lam."""
-    rows = _growth_costs(budget)
-    late = []
-    for g, lam in GROWTH:
-        n = np.arange(1, 4 * growth_period(g, lam) + 8)
-        best = int(n[np.argmin(growth_cost(n, g, lam))])
-        fires = int(n[np.argmax(g * n * (n - 1) / 2 >= lam * (1 - 1e-12))])
-        late.append(fires - best)
-    wide = [row for row in rows if row["best period"] >= 20]
-    ratio = max(row["tau = lam"] for row in wide)
-    exactly = all(x == 1 for x in late)
-    near = predicates.at_most([exact(row["tau = lam"]) for row in wide], 1.01)
-    return Finding(
-        verdict=near if exactly else Verdict.REFUTED, figure=ratio,
-        figure_name="largest cost of tau = lam / the least possible, periods of 20 steps and more", unit="1",
-        predicted=1.0, sizes={"g, lam": GROWTH}, keys=1,
-        notes=f"By enumeration of periods the gate with tau = lam fires {sorted(set(late))} step(s) after the best "
-        f"one. "
-        f"Cost of tau = 2 lam: up to {max(row['tau = 2 lam'] for row in rows):.3f} of the least.",
-        data={"table": rows, "late": late},
-    )  # fmt: skip
-
-
-@define("unlearning_lag", "A resident used A times needs 100 (A + 1) idle queries to sink to mean 1/2", "S26, T5")
-def lag(budget: Budget) -> Finding:
-    """Prior Beta(2, 1), +0.05 per 5 queries: (2 + A) / (3 + A + n / 100) = 1/2 at n = 100 (A + 1)."""
-    uses = (0, 1, 5, 20, 100) if budget.full else (0, 1, 5, 20)
-    lags = [unlearning_lag(a, 100 * (a + 1) + 50) for a in uses]
-    off = [abs(x - 100 * (a + 1)) for x, a in zip(lags, uses, strict=True)]
-    return Finding(
-        verdict=predicates.counted(off, [5] * len(off)), figure=float(lags[-1]),
-        figure_name=f"idle queries after {uses[-1]} uses", unit="queries", predicted=100.0 * (uses[-1] + 1),
-        sizes={"A": uses}, keys=1,
-        notes="Exact up to the clock of the ageing term (5 queries). A phase of topic_drift lasts 100 steps: a "
-        "resident "
-        "that was used even once outlives it.",
-        data={"A": uses, "lag": lags},
-    )  # fmt: skip
-
-
-CHECKS: list[Check] = [
-    ema_fixed_point, ema_limit, tau_star, admission_rate, renewal_rate, eoq_dimension, eoq_threshold, lag,
-]  # fmt: skip
+CHECKS: list[Check] = [ema_fixed_point, ema_limit, tau_star, admission_rate, renewal_rate]

@@ -202,7 +202,7 @@ def regularity_rate(budget: Budget) -> Finding:
 def lam_misspec(budget: Budget) -> Finding:
     """The two sides of the bound, realised by two families at each threshold; exact OPT."""
     lam, count = 1.0, (24 if budget.full else 7)
-    grid = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0) if budget.full else (0.75, 1.0, 1.375, 2.0, 3.0)
+    grid = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0) if budget.full else (1.0, 1.375, 2.0, 3.0)
     rows: list[dict[str, Any]] = []
     for tau in grid:
         case = policy(f"gated_fifo(threshold=fixed,signal=miss,fill=gated,tau_per_lam={tau})")

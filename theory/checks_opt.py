@@ -106,12 +106,12 @@ def topic_stream(T: int, K: int, lam: float, seed: int) -> Batch:
 )
 def opt_bracket(budget: Budget) -> Finding:
     """Lagrangian bound against greedy, static and price-guided plans; N = T."""
-    sizes = ((200, 5, 200), (500, 10, 400), (2000, 50, 400)) if budget.full else ((200, 5, 150),)
+    sizes = ((200, 5, 250), (500, 10, 300), (2000, 50, 360)) if budget.full else ((200, 5, 150),)
     rows: list[dict[str, Any]] = []
     for T, K, iterations in sizes:
         single = topic_stream(T, K, 1.0, budget.root_key)
-        bound = lagrangian_bound(single, iterations, evaluate_every=iterations // 4)
-        plans = [best_static(single), greedy(single, (32, 128)), price_guided(single, bound)]
+        bound = lagrangian_bound(single, iterations)
+        plans = [best_static(single), greedy(single, (32, 128)), beam(single, 8, T // 4), price_guided(single, bound)]
         best = min(plans, key=lambda p: p.cost)
         rows.append(
             {

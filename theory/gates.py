@@ -98,7 +98,7 @@ def _step(
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(gate: str, steps: int, marks: tuple[int, ...]) -> Callable:
+def _compiled(gate: str, steps: int) -> Callable:
     found = GATES[gate]
 
     def policy(own: Mapping[str, Array]) -> Policy:
@@ -106,7 +106,7 @@ def _compiled(gate: str, steps: int, marks: tuple[int, ...]) -> Callable:
 
     def run(keys: Array, stream: Array, level: Array, params: dict[str, Array]) -> tuple[Array, ...]:
         size = level.shape[0]
-        half, places = jnp.int32(steps // 2), jnp.asarray(marks, jnp.int32)
+        half, places = jnp.int32(steps // 2), jnp.asarray(MARKS, jnp.int32)
         zero, none = jnp.zeros(size, jnp.float64), jnp.zeros(size, jnp.int32)
         state = over_lanes(lambda own: policy(own).init(1), params, size=size)
         lane = _Lane(state, none, none, zero, zero, zero)
@@ -121,7 +121,7 @@ def _compiled(gate: str, steps: int, marks: tuple[int, ...]) -> Callable:
             record = jnp.where((places == t + 1)[:, None], lane.policy.admission.threshold[None], record)
             return (lane, record), None
 
-        start = (lane, jnp.zeros((len(marks), size), jnp.float32))
+        start = (lane, jnp.zeros((len(MARKS), size), jnp.float32))
         (lane, record), _ = lax.scan(body, start, jnp.arange(steps, dtype=jnp.int32))
         return record, lane.late / (steps - steps // 2), lane.opened, lane.loss, lane.overshoot
 
@@ -136,8 +136,7 @@ def pass_gate(
     steps: int,
     keys: int,
     root_key: int,
-    marks: Sequence[int] = MARKS,
-    **params: Sequence[float],
+    params: Mapping[str, Sequence[float]] | None = None,
 ) -> list[Passed]:
     """Runs one gate on one stream at S settings.
 
@@ -145,8 +144,7 @@ def pass_gate(
       gate: a name in GATES.      stream: one of STREAMS.
       level: `[S]` L of the stream, or g of `growth`.     lam: `[S]` switching cost.
       steps: T.    keys: repetitions R.    root_key: root of the random numbers.
-      marks: checkpoints at which the threshold is recorded.
-      **params: `[S]` other numeric parameters of the policy.
+      params: name -> `[S]`, other numeric parameters of the policy.
 
     Returns:
       One `Passed` of R lanes per setting.
@@ -171,13 +169,14 @@ def pass_gate(
         padded = np.pad(np.asarray(values, np.float32), (0, count - len(values)), mode="edge")
         return np.repeat(padded, keys)
 
+    more = dict(params or {})
     if gate == "fixed":
-        params = {"tau_per_lam": [2.0] * len(level)} | params
+        more = {"tau_per_lam": [2.0] * len(level)} | more
     kind = np.full(count * keys, STREAMS.index(stream), np.int32)
-    numbers = {"lam": spread(lam)} | {name: spread(values) for name, values in params.items()}
+    numbers = {"lam": spread(lam)} | {name: spread(values) for name, values in more.items()}
     # Sums over 10^5 steps in float32 would lose the digits that the intervals are about.
     with jax.enable_x64(True):
-        out = _compiled(gate, steps, tuple(marks))(words, kind, spread(level), numbers)
+        out = _compiled(gate, steps)(words, kind, spread(level), numbers)
     tau, late, opened, loss, overshoot = (np.asarray(x, np.float64) for x in out)
     return [
         Passed(tau[:, s], late[s], opened[s].astype(np.int64), loss[s], overshoot[s])

@@ -178,8 +178,10 @@ def search(
             lambda n, w=shaped: -jnp.asarray((w.reshape(*w.shape, *[1] * (n.ndim - 2)) * n).mean(axis=0), jnp.float32),
             noise,
         )
-        updates, state = adam.update(grads, state)
-        logits = optax.apply_updates(logits, updates)
+        # optax mixes Python floats and integer counters, which strict promotion refuses.
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = adam.update(grads, state)
+            logits = optax.apply_updates(logits, updates)
         pool = everyone if generation == 0 else Genomes(*(np.concatenate(x) for x in zip(best, everyone, strict=True)))
         values = scores if generation == 0 else np.concatenate([held, scores])
         order = np.argsort(-values, kind="stable")[:elites]
