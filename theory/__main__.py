@@ -5,18 +5,15 @@ from __future__ import annotations
 import difflib
 import shlex
 import sys
-import time
+import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from solarjax import provenance
 from solarjax.cli import runtime
 from theory.errors import TheoryError
-from theory.results import Budget, CheckResult, write_json
-
-FORMAT, VERSION = "solarjax theory report", 1
+from theory.results import Budget
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Checks every stated bound and keeps what breaks it."
@@ -27,14 +24,6 @@ def _fail(message: object) -> NoReturn:
     """One line on stderr, exit code 2."""
     typer.echo(f"error: {' '.join(str(message).split())}", err=True)
     raise typer.Exit(2)
-
-
-def _table(results: list[CheckResult]) -> str:
-    lines = [f"{'check':<22} {'verdict':<12} {'figure':>12} {'interval':<24} {'seconds':>8}  figure is"]
-    for r in results:
-        interval = "" if r.interval is None else f"[{r.interval[0]:.5g}, {r.interval[1]:.5g}]"
-        lines.append(f"{r.id:<22} {r.verdict:<12} {r.figure:>12.6g} {interval:<24} {r.seconds:>8.1f}  {r.figure_name}")
-    return "\n".join(lines)
 
 
 @app.command("list")
@@ -55,8 +44,10 @@ def run_checks(
     seed: Annotated[int, typer.Option(help="Root of every random number, 0..2^32-1.")] = 0,
     key_sets: Annotated[int, typer.Option(help="Repeat with this many roots (seed, seed + 1, ...).")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of counterexamples.")] = Path("theory-out"),
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that the --json file holds already.")] = False,
 ) -> None:
-    """Runs checks and prints their verdicts."""
+    """Runs checks and prints their verdicts; the --json file is complete after every check."""
+    from theory import report
     from theory.checks import CHECKS
 
     runtime.start()
@@ -66,25 +57,38 @@ def run_checks(
             _fail(f"no check is called {name!r}; the nearest is {near[0]!r} (see `python -m theory list`)")
     if key_sets < 1:
         _fail(f"--key-sets = {key_sets} is out of range; at least 1 is needed")
-    start, results = time.perf_counter(), []
+    if resume and json_file is None:
+        _fail("--resume needs --json FILE, the report to go on with")
     count = (100 if full else 16) if keys is None else keys
+    names = list(dict.fromkeys(ids or CHECKS))
+    config = {"full": full, "keys": count, "seed": seed, "key_sets": key_sets, "checks": names, "theory": report.code()}
+    command = "python -m theory " + shlex.join(sys.argv[1:])
     try:
         budgets = [Budget(full, count, seed + i, out / f"seed{seed + i}") for i in range(key_sets)]
+        results = report.resumed(json_file, config) if resume and json_file is not None else []
+        there = {(r.id, report.seed_of(r)) for r in results}
+        broken = []
         for budget in budgets:
-            for name in dict.fromkeys(ids or CHECKS):
-                found = CHECKS[name].run(budget)
+            for name in names:
+                if (name, budget.root_key) in there:
+                    continue
+                try:
+                    found = CHECKS[name].run(budget)
+                except Exception:
+                    # One check that cannot be run must not cost hours of others; the exit code tells.
+                    traceback.print_exc()
+                    broken.append(f"{name} (seed {budget.root_key})")
+                    continue
                 results.append(found)
                 typer.echo(f"{name}: {found.verdict} in {found.seconds:.1f} s (seed {budget.root_key})", err=True)
-        if json_file is not None:
-            config = {"full": full, "keys": count, "seed": seed, "key_sets": key_sets}
-            source = provenance.collect(
-                config, shlex.join(["python -m theory", *sys.argv[1:]]), time.perf_counter() - start
-            )
-            rows = [r.to_json() for r in results]
-            write_json(json_file, {"format": FORMAT, "version": VERSION, "provenance": source, "results": rows})
+                if json_file is not None:
+                    report.save(json_file, config, command, results)
     except (TheoryError, OSError) as error:
         _fail(error)
-    typer.echo(_table(results))
+    typer.echo(report.table(results))
+    if broken:
+        typer.echo(f"error: {len(broken)} check(s) could not be run: {', '.join(broken)}", err=True)
+        raise typer.Exit(1)
 
 
 @app.command("replay")
@@ -111,6 +115,31 @@ def draw_figures(
     try:
         for path in figures(report, out):
             typer.echo(str(path))
+    except (TheoryError, OSError) as error:
+        _fail(error)
+
+
+@app.command("table")
+def markdown_table(report: Annotated[Path, typer.Argument(help="What `check --json` wrote.")]) -> None:
+    """Prints a report as a Markdown table."""
+    from theory.report import load, markdown
+
+    try:
+        typer.echo(markdown(load(report)["results"]))
+    except TheoryError as error:
+        _fail(error)
+
+
+@app.command("merge")
+def merge_reports(
+    reports: Annotated[list[Path], typer.Argument(help="Files of `check --json`; later rows replace earlier ones.")],
+    json_file: Annotated[Path, typer.Option("--json", help="Where the one report goes.")],
+) -> None:
+    """Makes one report of several, with the provenance of each."""
+    from theory.report import merge
+
+    try:
+        merge(reports, json_file)
     except (TheoryError, OSError) as error:
         _fail(error)
 

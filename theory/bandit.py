@@ -63,7 +63,8 @@ class World(NamedTuple):
 
 
 class State(NamedTuple):
-    """One lane. policy: its state.  ids: `[N] i32` item per slot.  inserted: `[N] i32`.  out: `[] i32` item that is out.
+    """One lane. policy: its state.  ids: `[N] i32` item per slot.  inserted: `[N] i32`.  out: `[] i32` item
+    that is out.
     offers: `[] i32`.  good: `[N] bool` and best: `[] i32` good items that the best rule holds (in `fresh` only)."""
 
     policy: Any

@@ -73,10 +73,16 @@ def bootstrap_size(K: int) -> int:
     return min(max(K // 2, 5), 25)
 
 
-def admissions_bootstrap(signal_sum: float, tau_min: float, K: int) -> int:
-    """T2, corrected for the release: every bootstrap write adds a resident, so they number at most
-    min(bootstrap_size(K), K)."""
-    return min(bootstrap_size(K), K) + admissions_by_loss(signal_sum, tau_min)
+def admissions_bootstrap(signal_sum: float, tau_min: float, K: int, T: int) -> int:
+    """T2, corrected for the release, for a start from the empty cache.
+
+    While the cache holds fewer than b = bootstrap_size(K) residents every new arrival is written; nothing is evicted
+    before the cache is full, so each of these writes adds a resident and there are at most b of them. After that each
+    write uses up at least tau_min of the signal. For K < b (K < 5) the cache never holds b residents: the bootstrap
+    never ends, every new arrival is written, and nothing better than N <= T can be said.
+    """
+    start = bootstrap_size(K)
+    return T if K < start else min(T, start + admissions_by_loss(signal_sum, tau_min))
 
 
 def cr_stated() -> float:

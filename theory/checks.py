@@ -17,6 +17,7 @@ from theory import (
     checks_opt,
     checks_regret,
     checks_sweeps,
+    checks_threshold,
 )
 from theory.results import Check
 
@@ -26,6 +27,7 @@ MODULES: tuple[ModuleType, ...] = (
     checks_families,
     checks_admissions,
     checks_guarantee,
+    checks_threshold,
     checks_adversary,
     checks_gates,
     checks_regret,

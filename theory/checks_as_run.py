@@ -9,7 +9,18 @@ from theory.bandit import World
 from theory.define import Finding, define
 from theory.predicates import Growth
 from theory.regret import AS_RUN, Worst, regrets
-from theory.regret_rows import capacities_of, grid, keys_of, plot_of, row_of, series_of, sublinear, worst_of
+from theory.regret_rows import (
+    LONG_MARKS,
+    MARKS,
+    Row,
+    capacities_of,
+    keys_of,
+    largest,
+    plot_of,
+    row_of,
+    series_of,
+    sublinear,
+)
 from theory.results import Budget, Check, Verdict
 
 AS_RUN_GAP = 0.2
@@ -17,37 +28,49 @@ CLASSIC = ("fifo", "lru", "lfu", "arc", "random")
 NEAR = 0.5
 
 
-def _as_run(budget: Budget, kind: str, families: tuple[str, ...]) -> tuple[list[dict], list[dict], dict]:
-    _, marks = grid(budget)
+def _marks(budget: Budget, kind: str, k: int) -> tuple[int, ...]:
+    """Full runs reach 10^5 at K = 2 (fresh arrivals: 31,623); wider caches stop at 10^4, where their regret has long
+    been a straight line."""
+    if not budget.full or k != 2:
+        return MARKS
+    return LONG_MARKS if kind == "cycle" else LONG_MARKS[:-1]
+
+
+def _as_run(budget: Budget, kind: str, families: tuple[str, ...]) -> tuple[list[Row], list[dict]]:
     capacities = capacities_of(budget)
-    table, series, exponents = [], [], {}
+    rows, series = [], []
     for k in capacities:
         for family in families:
+            marks = _marks(budget, kind, k)
             runs = regrets(family, World(kind, k, False, NEAR), (AS_RUN_GAP,), marks, keys_of(budget), budget.root_key)
             for label, run in runs.items():
-                worst = Worst(run.regret[:, 0], np.full(len(marks), AS_RUN_GAP), run.marks)
-                row, exponent, means = row_of(label, k, worst, budget, len(capacities))
-                row["growth"] = str(predicates.growth(exponent, False))
-                table.append(row)
-                exponents[label, k] = exponent
-                series.append(series_of(f"{label}, K={k}: {exponent.value:.2f}", run.marks, means))
-    return table, series, exponents
+                fixed = Worst(run.regret[:, 0], np.full(len(marks), AS_RUN_GAP), run.marks)
+                row = row_of(label, k, fixed, budget, len(capacities), False)
+                rows.append(row)
+                series.append(series_of(f"{label}, K={k}: {row.late.value:.2f}", run.marks, row.means))
+    return rows, series
+
+
+def _sizes(budget: Budget, kind: str) -> dict:
+    marks = {f"K = {k}": _marks(budget, kind, k) for k in capacities_of(budget)}
+    return {"world": kind, "K": capacities_of(budget), "T": marks, "gap": AS_RUN_GAP}
 
 
 def _as_run_finding(budget: Budget, kind: str, title: str, notes: str) -> Finding:
     quick = ("solar_e", "solar_e_paper", *CLASSIC) if kind == "cycle" else ("solar_e", "fifo", "random")
-    table, series, exponents = _as_run(budget, kind, AS_RUN if budget.full else quick)
-    own = [e for (label, _), e in exponents.items() if label == "solar_e"]
-    worst = worst_of(exponents, "solar_e")
-    per_t = max(row["per T"] for row in table if row["label"] == "solar_e")
+    rows, series = _as_run(budget, kind, AS_RUN if budget.full else quick)
+    own = [row for row in rows if row.entry["label"] == "solar_e"]
+    worst, whole = largest([r.late for r in own]), largest([r.exponent for r in own])
+    per_t = max(r.entry["per T"] for r in own)
+    rates = own[-1].entry["per step between marks"]
     return Finding(
-        verdict=sublinear(own), figure=worst.value, figure_name="exponent of solar_e's regret in T", unit="1",
-        interval=(worst.low, worst.high), predicted=0.5,
-        sizes={"world": kind, "K": sorted({k for _, k in exponents}), "T": table[0]["T"], "gap": AS_RUN_GAP},
-        keys=keys_of(budget),
+        verdict=sublinear([r.late for r in own]), figure=worst.value,
+        figure_name="exponent of solar_e's regret over the later half of T", unit="1",
+        interval=(worst.low, worst.high), predicted=0.5, sizes=_sizes(budget, kind), keys=keys_of(budget),
         notes=f"R/T = {per_t:.3g} at the largest T. {notes} Same cosine ({NEAR}) between good items, bad ones apart: "
-        "the similarity bonus then favours the bad.",
-        data={"table": table, "plots": [plot_of(f"regret_{kind}", title, series)]},
+        f"the similarity bonus then favours the bad. Over all T the exponent is {whole.value:.2f}; what exceeds 1 is "
+        f"the start. Regret per step between the last checkpoints: {rates[-2]:.4f}, then {rates[-1]:.4f}.",
+        data={"table": [r.entry for r in rows], "plots": [plot_of(f"regret_{kind}", title, series)]},
     )  # fmt: skip
 
 
@@ -75,19 +98,19 @@ def regret_fresh(budget: Budget) -> Finding:
 @define("classic_linear", "The classic eviction rules have linear regret (fifo, lru, lfu, arc, random)", "E3, S30")
 def classic_linear(budget: Budget) -> Finding:
     """Growth classes on the world `cycle`: one instance family serves all five."""
-    names = CLASSIC
-    table, series, exponents = _as_run(budget, "cycle", names)
-    classes = {name: [predicates.growth(e, False) for (n, _), e in exponents.items() if n == name] for name in names}
-    found = min((e for e in exponents.values()), key=lambda e: e.low)
-    linear = all(c is Growth.LINEAR for cs in classes.values() for c in cs)
+    rows, series = _as_run(budget, "cycle", CLASSIC)
+    found = min((r.late for r in rows), key=lambda e: e.low)
+    linear = all(predicates.growth(r.late, False) is Growth.LINEAR for r in rows)
     return Finding(
         verdict=Verdict.HOLDS if linear else Verdict.UNDECIDED,
-        figure=found.value, figure_name="smallest exponent over the classic rules", unit="1",
-        interval=(found.low, found.high), predicted=1.0,
-        sizes={"K": sorted({k for _, k in exponents}), "T": table[0]["T"], "gap": AS_RUN_GAP}, keys=keys_of(budget),
+        figure=found.value, figure_name="smallest exponent over the classic rules, later half of T", unit="1",
+        interval=(found.low, found.high), predicted=1.0, sizes=_sizes(budget, "cycle"), keys=keys_of(budget),
         notes="One instance with linear regret shows the claim for a rule. The instance: K + 1 items, one of them used "
         "less often. Cost ratios of the same rules: lb_zoo.",
-        data={"table": table, "plots": [plot_of("classic_linear", "Classic rules, K of K + 1 items", series)]},
+        data={
+            "table": [r.entry for r in rows],
+            "plots": [plot_of("classic_linear", "Classic rules, K of K + 1 items", series)],
+        },
     )  # fmt: skip
 
 
@@ -97,18 +120,17 @@ def classic_linear(budget: Budget) -> Finding:
 def both_guarantees(budget: Budget) -> Finding:
     """The regret column of the table of guarantees; the ratio column is `adversary` and `lb_zoo`."""
     families = AS_RUN if budget.full else ("solar_e", "solar_e_paper", *CLASSIC)
-    table, _, exponents = _as_run(budget, "cycle", families)
-    own = [e for (label, _), e in exponents.items() if label == "solar_e"]
-    worst = max(own, key=lambda e: e.high)
-    growths = {f"{label}, K={k}": str(predicates.growth(e, False)) for (label, k), e in exponents.items()}
+    rows, _ = _as_run(budget, "cycle", families)
+    own = [r.late for r in rows if r.entry["label"] == "solar_e"]
+    worst = largest(own)
+    growths = {f"{r.entry['label']}, K={r.entry['K']}": r.entry["late growth"] for r in rows}
     return Finding(
-        verdict=sublinear(own), figure=worst.value, figure_name="exponent of SOLAR's eviction regret", unit="1",
-        interval=(worst.low, worst.high), predicted=0.5,
-        sizes={"K": sorted({k for _, k in exponents}), "T": table[0]["T"], "gap": AS_RUN_GAP}, keys=keys_of(budget),
+        verdict=sublinear(own), figure=worst.value, figure_name="exponent of SOLAR's eviction regret, later half of T",
+        unit="1", interval=(worst.low, worst.high), predicted=0.5, sizes=_sizes(budget, "cycle"), keys=keys_of(budget),
         notes="The claim needs SOLAR itself to be sublinear; where its release is linear, no policy has both "
-        f"guarantees. "
-        f"Compared as run: {', '.join(families)}.",
-        data={"growth": growths, "table": table},
+        f"guarantees. Compared as run: {', '.join(families)}. Regret is no ratio to OPT, so there is no counterexample "
+        "file.",
+        data={"growth": growths, "table": [r.entry for r in rows]},
     )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ A result describes its plots itself (`theory.results`), so a new check needs no 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theory.errors import TheoryError
-from theory.results import CheckResult
+from theory.report import load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,23 +24,6 @@ NEUTRAL = "#8a8f98"
 SIZE = (5.2, 3.8)  # inches
 
 
-def load(report: Path) -> list[CheckResult]:
-    """The results of a file that `check --json` wrote.
-
-    Raises:
-      TheoryError: no such file, no JSON, or not a report; the message names the file.
-    """
-    try:
-        rows = json.loads(report.read_text(encoding="utf-8"))["results"]
-        return [CheckResult.from_json(row) for row in rows]
-    except FileNotFoundError:
-        raise TheoryError(f"{report}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise TheoryError(f"{report} is no report of `python -m theory check --json` ({error!r})") from error
-    except TheoryError as error:
-        raise TheoryError(f"{report}: {error}") from error
-
-
 def figures(report: Path, out: Path) -> list[Path]:
     """Draws every plot of a report as `out/<name>.svg`; with several key sets `<name>-seed<n>.svg`.
 
@@ -49,10 +31,10 @@ def figures(report: Path, out: Path) -> list[Path]:
       The files written.
 
     Raises:
-      TheoryError: see `load`; also if the report holds no plot, or one that cannot be drawn.
+      TheoryError: see `report.load`; also if the report holds no plot, or one that cannot be drawn.
       OSError: if a file cannot be written.
     """
-    results = load(report)
+    results = load(report)["results"]
     plots: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         for plot in result.data.get("plots", []):

@@ -27,7 +27,7 @@ from theory.errors import TheoryError
 from theory.lane import policy_of
 from theory.statistics import Interval, bootstrap, slope
 
-SELECTION = 0.25
+SELECTION = 0.2
 """Extra keys, as a share of the scored ones, on which the worst gap is chosen; the score is on the others."""
 
 
@@ -157,12 +157,32 @@ def _run(
     return np.asarray(out, np.int64)[:, :size]
 
 
+class Group(NamedTuple):
+    """Gaps, and the checkpoints T that they are run to."""
+
+    gaps: tuple[float, ...]
+    marks: tuple[int, ...]
+
+
 class Worst(NamedTuple):
     """Regret at the gap that is worst for each T. regret: `[R, C]` on fresh keys.  gap: `[C]`.  marks: `[C]`."""
 
     regret: np.ndarray
     gap: np.ndarray
     marks: np.ndarray
+
+    def late(self) -> Worst:
+        """The later half of the checkpoints on the logarithmic axis: T >= sqrt(first * last).
+
+        What a run does at its start (nothing is lost before the first arrival or the first change) is no part of how
+        its regret grows, but it bends a slope over all T, upwards where the start is cheap.
+        """
+        late = self.marks >= np.sqrt(float(self.marks[0]) * float(self.marks[-1])) * (1 - 1e-9)
+        return Worst(self.regret[:, late], self.gap[late], self.marks[late])
+
+    def rates(self) -> np.ndarray:
+        """`[C - 1]` mean regret per step between checkpoints; it levels off above 0 where regret is linear."""
+        return np.diff(self.regret.mean(axis=0)) / np.diff(self.marks)
 
     def means(self, seed: int, looks: int = 1) -> list[Interval]:
         """Mean regret per checkpoint."""
@@ -175,15 +195,31 @@ class Worst(NamedTuple):
         )
 
 
-def worst_gap(
-    family: str, world: World, gaps: Sequence[float], marks: Sequence[int], keys: int, root_key: int
-) -> dict[str, Worst]:
+def worst_gap(family: str, world: World, groups: Sequence[Group], keys: int, root_key: int) -> dict[str, Worst]:
     """Per variant the worst gap for each T, chosen on extra keys and scored on `keys` fresh ones: a maximum taken on
-    the keys that are reported would be too large."""
+    the keys that are reported would be too large.
+
+    Args:
+      groups: gaps with the checkpoints they are run to. The checkpoints of every group are the first ones of the
+        longest, so that large gaps, whose regret has levelled off, need not be run to the largest T.
+
+    Raises:
+      TheoryError: no groups, checkpoints that are not the first ones of the longest, or see `regrets`.
+    """
+    longest = max((g.marks for g in groups), key=len, default=())
+    if any(tuple(g.marks) != tuple(longest[: len(g.marks)]) for g in groups) or not longest:
+        raise TheoryError(f"groups {list(groups)}: the checkpoints of each must be the first ones of the longest")
     extra = max(8, round(SELECTION * keys))
+    parts = [regrets(family, world, g.gaps, g.marks, keys + extra, root_key) for g in groups]
     out = {}
-    for label, runs in regrets(family, world, gaps, marks, keys + extra, root_key).items():
-        chosen = runs.regret[keys:].mean(axis=0).argmax(axis=0)
-        column = np.arange(len(runs.marks))
-        out[label] = Worst(runs.regret[:keys][:, chosen, column], runs.gaps[chosen], runs.marks)
+    for label in parts[0]:
+        runs = [part[label] for part in parts]
+        gaps = np.concatenate([r.gaps for r in runs])
+        reach = [((0, 0), (0, 0), (0, len(longest) - len(r.marks))) for r in runs]
+        regret = np.concatenate(
+            [np.pad(r.regret, pad, constant_values=-np.inf) for r, pad in zip(runs, reach, strict=True)], axis=1
+        )
+        chosen = regret[keys:].mean(axis=0).argmax(axis=0)
+        column = np.arange(len(longest))
+        out[label] = Worst(regret[:keys][:, chosen, column], gaps[chosen], np.asarray(longest, np.int64))
     return out

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from solarjax.policies.registry import case, parse_cases
-from theory import opt, replay
-from theory.checks_guarantee import cr3_stated
+from theory import checks_guarantee, opt, replay
 from theory.competitive import measure, quantile_intervals, ratio
 from theory.errors import TheoryError
 from theory.families import gate
@@ -122,13 +121,14 @@ def test_stochastic_policies_replay_too(tmp_path):
 
 
 def test_a_planted_wrong_bound_is_refuted(tmp_path, monkeypatch):
-    """The machinery sees a false formula: with the corrected bound replaced by a too small one the row cannot stand."""
-    budget = Budget(full=False, keys=2, root_key=0, workdir=tmp_path)
-    right = cr3_stated.run(budget)
-    assert right.verdict is Verdict.REFUTED and right.figure > 3
-    assert replay.replay(right.counterexample, out=None).matches
-    monkeypatch.setattr("theory.bounds.cr_overshoot", lambda lam, dmax=1.0: 2.9)
-    assert cr3_stated.run(budget).verdict is not Verdict.REFUTED  # "corrected" no longer covers the measurement
+    """A false constant in `bounds`: the check that holds with the derived one says `refuted`."""
+    monkeypatch.setattr(checks_guarantee, "WORKLOADS", ("paging",))
+    budget = Budget(full=False, keys=4, root_key=0, workdir=tmp_path)
+    right = checks_guarantee.cr3_certificate.run(budget)
+    assert right.verdict is Verdict.HOLDS_UNDER and 0.5 < right.figure <= 1
+    monkeypatch.setattr("theory.bounds.cr_overshoot", lambda lam, dmax=1.0: 2.0)
+    wrong = checks_guarantee.cr3_certificate.run(budget)
+    assert wrong.verdict is Verdict.REFUTED and wrong.figure > 1
 
 
 def test_measured_ratios():

@@ -132,7 +132,7 @@ def test_bounds_by_hand():
     assert bounds.cr_threshold(2.0, 1.0) == bounds.cr_overshoot(1.0) == 4
     assert bounds.best_threshold(1.0, 0.0) == 2.0
     assert bounds.best_threshold(1.0) == pytest.approx(2**0.5)
-    assert bounds.admissions(24, 2.0) == 12 and bounds.admissions_bootstrap(24.0, 2.0, 10) == 17
+    assert bounds.admissions(24, 2.0) == 12 and bounds.admissions_bootstrap(24.0, 2.0, 10, 24) == 17
     assert [bounds.bootstrap_size(K) for K in (1, 10, 40, 200)] == [5, 5, 20, 25]
     assert bounds.unlearning_lag(0) == 100 and bounds.unlearning_lag(9) == 1000
     assert bounds.sufficient_length(2.0, 1, 1) == 1.0 and bounds.sufficient_length(2.0, 1, 0) == float("inf")
