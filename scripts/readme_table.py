@@ -44,7 +44,7 @@ def part(section: Section, image: str) -> str:
             f"Hit rate on `{config['source']['name']}` ({config['source']['summary']}), mean over {seeds} seeds ± half "
             f"the 95 % interval; k = {config['k']}, quality `{config['quality']}`, feedback `{config['feedback']}`, "
             f"gate `{', '.join(sorted(gates))}`. The best online policy of a column is bold.",
-            markdown(tables.matrix(section, tables.PRIMARY)),
+            markdown(tables.matrix(section, section.primary)),
             f"The {'first ' if len(section.runs) > 1 else ''}command behind it: `{command}`.",
             END,
         ]

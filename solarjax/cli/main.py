@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import solarjax
-from solarjax.cli import data, plane, policies, report, run, trace, workloads
+from solarjax.cli import data, plane, policies, replay, report, run, trace, vllm, workloads
 from solarjax.cli.errors import run_guarded
 
 app = typer.Typer(
@@ -46,11 +46,13 @@ for _name, _function, _short in (
     ("policies", policies.policies, "List the policies, or one's parameters."),
     ("workloads", workloads.workloads, "List workloads and protocols, or one's parameters."),
     ("data", data.data, "Where data sets come from; check or fetch them."),
+    ("replay", replay.replay, "Replay questions through a language model under each policy."),
     ("report", report.report, "Render stored runs as HTML, Markdown and CSV."),
 ):
     app.command(_name, short_help=_short)(_function)
 app.add_typer(trace.app, name="trace")
 app.add_typer(plane.app, name="plane")
+app.add_typer(vllm.app, name="vllm")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

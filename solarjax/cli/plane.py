@@ -165,6 +165,28 @@ def audit(
                     typer.echo(_line(event))
 
 
+@app.command("nodes", short_help="The engine nodes: health, speed, load, and what each holds.")
+def nodes(url: Url = None) -> None:
+    """List the engine nodes of a running plane; capsules are those of the token's tenant.
+
+    \b
+    Example:
+      solarjax plane nodes
+    """
+    with _client(url) as client:
+        found = client.nodes()
+        if not found:
+            typer.echo("no nodes are configured")
+        for node in found:
+            blocks = f"{'?' if node.resident_blocks is None else node.resident_blocks} of {node.blocks or '?'} blocks"
+            speed = f"{node.ttft_base_ms:.0f} ms + {node.ttft_ms_per_1000_tokens:.0f} ms/1,000 tokens"
+            typer.echo(
+                f"{node.name}  {node.model}  {node.health}  {blocks}  {node.in_flight} in flight  "
+                f"{speed}{'' if node.measured else ' (not measured yet)'}  "
+                f"holds {', '.join(node.resident_capsules) or '-'}"
+            )
+
+
 def _client(url: str | None) -> PlaneClient:
     from solarjax.plane.client import DEFAULT_URL, PlaneClient
 

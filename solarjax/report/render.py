@@ -72,11 +72,11 @@ def report(root: Path, title: str = TITLE, remarks: Sequence[str] = ()) -> list[
 
 def pictures(section: Section) -> list[Picture]:
     """The section's figures: the hit rate, and its paired difference to the baseline."""
-    name = section.describe(tables.PRIMARY)
-    found = [Picture(section.slug, f"{section.title}: {name}", draw(section, tables.PRIMARY))]
+    name = section.describe(section.primary)
+    found = [Picture(section.slug, f"{section.title}: {name}", draw(section, section.primary))]
     if section.baseline is not None and len(section.policies) > 1:
         label = f"{section.title}: {name}, difference to {section.baseline}"
-        found.append(Picture(f"{section.slug}-difference", label, draw(section, tables.PRIMARY, compare=True)))
+        found.append(Picture(f"{section.slug}-difference", label, draw(section, section.primary, compare=True)))
     return found
 
 
@@ -115,7 +115,7 @@ def _describe(section: Section, shown: Sequence[Picture]) -> dict[str, Any]:
     config = section.config
     source = config["source"]
     matrices = [
-        tables.matrix(section, tables.PRIMARY),
+        tables.matrix(section, section.primary),
         tables.differences(section),
         tables.headrooms(section),
     ]

@@ -21,6 +21,7 @@ from solarjax.analysis.summary import unit_of_replication
 from solarjax.report.stored import StoredRun
 from solarjax.report.variants import fold_grid
 
+HITS, ANSWERS = "hit_rate", "answer_f1"
 NAMES = {
     "locomo": "LoCoMo",
     "friendsqa": "FriendsQA",
@@ -104,6 +105,11 @@ class Section:
         if self.unit == "trace":
             return f"{traces} traces × {seeds} seeds; interval over the {traces} trace means (clustered)"
         return f"{seeds} seeds; interval over seeds"
+
+    @property
+    def primary(self) -> str:
+        """The measure that tables and figures are about: the answers' F1 where a language model answered, else hits."""
+        return ANSWERS if all(ANSWERS in d for d in self.data) else HITS
 
     @cached_property
     def variables(self) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from solarjax.analysis.curves import Row, headroom, plain
 from solarjax.report.sections import PolicyInfo, Section
 
-PRIMARY = "hit_rate"
 # Has everything, so it is a ceiling and no competitor.
 CEILING = "unlimited"
 MINUS = "−"
@@ -77,7 +76,7 @@ def matrix(section: Section, variable: str, title: str | None = None) -> Table:
         line = [row_name(policy)]
         for i in range(len(section.points)):
             row = cells[policy.label, i]
-            top = variable == PRIMARY and policy.label in contest and row["mean"] == best[i] is not None
+            top = variable == section.primary and policy.label in contest and row["mean"] == best[i] is not None
             hint = f"sd {number(row['sd'], units)}, n = {row['n']}"
             text = interval(row["mean"], row["low"], units)
             line.append(Cell(text, row["mean"], "best" if top else "", hint))
@@ -85,8 +84,9 @@ def matrix(section: Section, variable: str, title: str | None = None) -> Table:
     return Table(title or section.describe(variable), ["policy", *(p.label for p in section.points)], body)
 
 
-def differences(section: Section, variable: str = PRIMARY) -> Table | None:
+def differences(section: Section) -> Table | None:
     """Paired difference to the baseline (None without it), tinted where the interval leaves out 0."""
+    variable = section.primary
     if section.baseline is None:
         return None
     units = section.data[0][variable].attrs.get("units", "")
@@ -139,11 +139,12 @@ def _at(section: Section, variable: str, axis: str, value: Any) -> list[Row]:
 
 
 def categories(section: Section) -> Table | None:
-    """Hit rate by question category, one row per policy and point; None if the trace has no categories."""
-    if "category_hit_rate" not in section.data[0]:
+    """Hit rate, or answer F1, by question category, one row per policy and point; None if there are no categories."""
+    measure = "category_f1" if "category_f1" in section.data[0] else "category_hit_rate"
+    if measure not in section.data[0]:
         return None
     names = [str(name) for name in section.data[0]["category"].values]
-    rows = {(r["policy"], r["point"], r["category"]): r for r in section.rows("category_hit_rate")}
+    rows = {(r["policy"], r["point"], r["category"]): r for r in section.rows(measure)}
     body = []
     for policy in section.policies:
         for i, point in enumerate(section.points):
@@ -152,14 +153,15 @@ def categories(section: Section) -> Table | None:
                 row = rows[policy.label, i, name]
                 line.append(Cell(interval(row["mean"], row["low"]), row["mean"], hint=f"n = {row['n']}"))
             body.append(line)
-    return Table("Hit rate by question category", ["policy", "at", *names], body)
+    title = "Answer F1" if measure == "category_f1" else "Hit rate"
+    return Table(f"{title} by question category", ["policy", "at", *names], body)
 
 
 def overview(sections: Sequence[Section]) -> Table:
     """One row per workload and point: best online policy, baseline, offline heuristic, no limit at all."""
     body = []
     for section in sections:
-        cells = _by_cell(section.rows(PRIMARY))
+        cells = _by_cell(section.rows(section.primary))
         online = [p.label for p in section.policies if p.online and p.label != CEILING]
         offline = [p.label for p in section.policies if not p.online]
         for i, point in enumerate(section.points):
@@ -184,7 +186,8 @@ def overview(sections: Sequence[Section]) -> Table:
                     Cell(number(ceiling["mean"]), ceiling["mean"]) if ceiling else Cell("–"),
                 ]
             )
-    head = ["workload", "at", "best online policy", "its hit rate", "fifo", "paired difference"]
+    measured = list(dict.fromkeys(section.describe(section.primary) for section in sections))
+    head = ["workload", "at", "best online policy", f"its {' or '.join(measured)}", "fifo", "paired difference"]
     head += ["offline heuristic", "no limit"]
     notes = (
         "The best is picked by its mean on these very runs, so its lead is slightly flattered; "
@@ -202,7 +205,7 @@ def headrooms(section: Section) -> Table | None:
     offline = [p.label for p in section.policies if not p.online]
     if section.baseline is None or not offline:
         return None
-    shares = [headroom(d, PRIMARY, offline, section.baseline) for d in section.data]
+    shares = [headroom(d, section.primary, offline, section.baseline) for d in section.data]
     body = []
     for policy in section.policies:
         if policy.label in (section.baseline, CEILING) or not policy.online:
@@ -239,7 +242,7 @@ def long_rows(section: Section) -> list[Row]:
     """Everything in the section for a CSV: one row per policy, point and measure, full precision."""
     params = {p.label: p for p in section.policies}
     out: list[Row] = []
-    for name in [*section.variables, "total_cost", "category_hit_rate"]:
+    for name in [*section.variables, "total_cost", "category_hit_rate", "category_f1"]:
         if name not in section.data[0]:
             continue
         for row in section.rows(name):

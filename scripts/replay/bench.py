@@ -1,0 +1,169 @@
+"""What replay itself costs, beside the model.
+
+    scripts/bench_replay                                  # client and decisions
+    scripts/bench_replay --policies fifo,solar,arc --capacity 100 --dim 384
+    scripts/bench_replay --url http://127.0.0.1:8000 --model smollm2     # also requests per second of a real server
+
+Prints one JSON line a measurement.
+
+`client`: `--concurrency` callers ask a stand-in server in a process of its own, which sleeps as long as a real one was
+seen to compute (0.87 ms a prompt token + 45 ms a token of the answer) and counts its own time per request.
+Overhead is the time from a caller's call to its return, less the server's, as a share of the server's; the response
+cache is on, so one write to the disk is part of it. `decision`: look-up and decision of one question, with transfers.
+On a busy machine the CPU times are the steadier figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from solarjax.replay.client import Client, Sampling
+from solarjax.replay.response_cache import ResponseCache
+
+WORDS = "cat dog house lake paint school book music travel friend family garden river mountain city night".split()
+PREFILL_S, TOKEN_S = 0.00087, 0.045
+ANSWER_TOKENS = 32
+
+
+def prompts(count: int, words: int, seed: int) -> list[str]:
+    """Different texts, so that nothing is answered from a cache."""
+    draw = random.Random(seed)
+    return [f"{i} {draw.random()} " + " ".join(draw.choice(WORDS) for _ in range(words)) for i in range(count)]
+
+
+async def _ask(client: Client, texts: list[str], sampling: Sampling) -> tuple[list[Any], list[float]]:
+    """Answers and the seconds that each caller waited, `client.concurrency` callers at a time."""
+    waiting, answers, seconds = list(reversed(texts)), [], []
+
+    async def caller() -> None:
+        while waiting:
+            began = time.perf_counter()
+            answers.append(await client.chat([{"role": "user", "content": waiting.pop()}], sampling))
+            seconds.append(time.perf_counter() - began)
+
+    await asyncio.gather(*(caller() for _ in range(client.concurrency)))
+    return answers, seconds
+
+
+def client_overhead(concurrency: int, requests: int) -> dict[str, Any]:
+    """The client against the stand-in."""
+    command = [sys.executable, "-m", "tests.replay.stand_in", str(TOKEN_S), str(PREFILL_S), str(ANSWER_TOKENS)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().strip()
+
+            async def body() -> tuple[list[Any], list[float], float, float]:
+                with ResponseCache(Path(folder) / "answers.sqlite") as cache:
+                    async with Client(url, "stand-in", concurrency=concurrency, cache=cache) as client:
+                        sampling = Sampling(max_tokens=ANSWER_TOKENS)
+                        await _ask(client, prompts(concurrency, 20, seed=1), sampling)  # connections are opened
+                        before = served(url)
+                        cpu = time.process_time()
+                        answers, seconds = await _ask(client, prompts(requests, 500, seed=2), sampling)
+                        return answers, seconds, served(url) - before, time.process_time() - cpu
+
+            answers, seconds, server_s, cpu = asyncio.run(body())
+        finally:
+            server.terminate()
+    assert all(answer.completion_tokens == ANSWER_TOKENS and answer.attempts == 1 for answer in answers)
+    overhead = sum(seconds) - server_s
+    return {
+        "measured": "client", "concurrency": concurrency, "requests": requests,
+        "server_s_per_request": round(server_s / requests, 4),
+        "overhead_ms_per_request": round(overhead / requests * 1e3, 2),
+        "overhead_percent": round(100 * overhead / server_s, 3),
+        "client_cpu_ms_per_request": round(cpu / requests * 1e3, 2),
+    }  # fmt: skip
+
+
+def served(url: str) -> float:
+    """Seconds that the stand-in spent on requests so far."""
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/stats", timeout=10) as answer:
+        return float(json.load(answer)["served_s"])
+
+
+def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any]:
+    """One policy's look-ups and decisions, after the cache has filled and as many steps again."""
+    import numpy as np
+
+    from solarjax.policies.registry import parse_cases
+    from solarjax.replay.stepper import Stepper, lane_key
+
+    cases, _ = parse_cases(policy)
+    warm = 2 * capacity
+    draw = np.random.default_rng(0)
+    vectors = draw.normal(size=(2, warm + steps, dim)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+    quality = draw.uniform(size=warm + steps)
+    began = time.perf_counter()
+    stepper = Stepper(cases[0], capacity, warm + steps, dim, lane_key(0, "bench", 0), feedback="liked")
+    compiled = time.perf_counter() - began
+    wall, cpu = [], []
+    for query, item, score in zip(*vectors, quality, strict=True):
+        c = time.process_time()
+        stepper.look(query)
+        wall.append(stepper.decide(item, float(score)).seconds)
+        cpu.append(time.process_time() - c)
+    p50, p99 = np.percentile(wall[warm:], [50, 99]) * 1e3
+    return {
+        "measured": "decision", "policy": policy, "capacity": capacity, "dim": dim, "steps": steps,
+        "p50_ms": round(float(p50), 4), "p99_ms": round(float(p99), 4), "min_ms": round(min(wall[warm:]) * 1e3, 4),
+        "cpu_p50_ms": round(float(np.percentile(cpu[warm:], 50)) * 1e3, 4), "compile_s": round(compiled, 2),
+    }  # fmt: skip
+
+
+def throughput(url: str, model: str, concurrency: int, requests: int) -> dict[str, Any]:
+    """Requests per second of a real server: some 530 prompt tokens, nothing shared, at most 32 tokens back."""
+
+    async def body() -> tuple[list[Any], list[float], float]:
+        async with Client(url, model, concurrency=concurrency, timeout_s=900, first_byte_s=900) as client:
+            began = time.perf_counter()
+            answers, seconds = await _ask(client, prompts(requests, 480, time.time_ns()), Sampling(ANSWER_TOKENS))
+            return answers, seconds, time.perf_counter() - began
+
+    answers, seconds, wall = asyncio.run(body())
+    ttft = sorted(answer.ttft_s for answer in answers)
+    return {
+        "measured": "server", "model": model, "concurrency": concurrency, "requests": requests,
+        "requests_per_s": round(requests / wall, 3), "ttft_p50_s": round(ttft[requests // 2], 3),
+        "prompt_tokens_per_s": round(sum(answer.prompt_tokens for answer in answers) / wall, 1),
+        "answer_tokens_per_s": round(sum(answer.completion_tokens for answer in answers) / wall, 1),
+        "latency_mean_s": round(sum(seconds) / requests, 3),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--concurrency", default="16", help="comma-separated")
+    parser.add_argument("--requests", type=int, default=96)
+    parser.add_argument("--policies", default="fifo,solar")
+    parser.add_argument("--capacity", type=int, default=100)
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--url", help="a real server; without it only the stand-in")
+    parser.add_argument("--model", default="smollm2-135m-instruct")
+    at = parser.parse_args()
+    for concurrency in map(int, at.concurrency.split(",")):
+        print(json.dumps(client_overhead(concurrency, at.requests)), flush=True)
+        if at.url:
+            print(json.dumps(throughput(at.url, at.model, concurrency, 2 * concurrency)), flush=True)
+    for policy in at.policies.split(","):
+        print(json.dumps(decisions(policy, at.capacity, at.dim, at.steps)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

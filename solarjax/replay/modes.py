@@ -1,0 +1,148 @@
+"""Replays that ask nothing: `shadow` by retrieval alone, `frozen` with the answers of one recorded run.
+
+shadow   The experience of a question carries its right answer, and what a policy learns from is the hit: an experience
+         that shares evidence was retrieved. Its figures are proxies; `correlate` says how good they are, per policy.
+frozen   One model answers every question once per seed under the full memory (the on-policy loop with `unlimited`).
+         Policies are then studied on those recorded exchanges and scores: every one sees the same feedback, so what
+         differs is what it keeps. `support` is the share of the full memory's experiences that it retrieves too. F1 is
+         the recorded one for all, and says nothing about a policy by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from solarjax.policies.registry import case
+from solarjax.replay.corpus import Corpus, Encode
+from solarjax.replay.errors import ReplayError
+from solarjax.replay.lane import LiveLane, Pending
+from solarjax.replay.loop import Progress
+from solarjax.replay.plan import FROZEN, Plan
+
+FULL = "unlimited"
+
+
+def recording_plan(plan: Plan) -> Plan:
+    """What `frozen` mode asks a model: every question once per seed, under the full memory."""
+    return replace(plan, cases=(case(FULL),), capacities=plan.capacities[:1])
+
+
+def offline(
+    plan: Plan, encode: Encode, recorded: Sequence[Mapping[str, Any]] = (), tell: Any = None
+) -> list[dict[str, Any]]:
+    """Runs every lane without a model.
+
+    Args:
+      plan: its mode is `shadow` or `frozen`.   encode: texts to unit rows.
+      recorded: for `frozen`, the records of a complete `recording_plan`.
+      tell: called with the progress after every lane.
+
+    Returns:
+      Records as the loop makes them, without what is measured on requests.
+
+    Raises:
+      ReplayError: a recorded answer is missing.
+    """
+    answers = {(r["session"], r["seed"], r["question"]): r for r in recorded}
+    progress = Progress(plan.total())
+    records = []
+    for session in plan.sessions:
+        corpus = Corpus(session, 0, encode)
+        vectors: dict[str, np.ndarray] = {}
+        for lane in plan.lanes():
+            live = LiveLane(lane, session, corpus, plan.settings, plan.num_items())
+            _embed_ahead(live, answers, encode, vectors)
+            for _ in range(len(session.questions)):
+                pending = live.ask()
+                held = _answer(live, pending.question, answers)
+                learned = live.learn(pending, None if held is None else held["text"])
+                record = live.settle(pending, learned, vectors[learned.experience])
+                if held is not None:
+                    full = held["retrieved"]
+                    share = len(set(full) & set(pending.retrieved)) / len(full) if full else None
+                    record["support"] = share
+                records.append(record)
+                progress.count(record, resumed=False)
+            if tell is not None:
+                tell(progress)
+    return records
+
+
+def correlate(live: xr.Dataset, shadow: xr.Dataset) -> list[dict[str, Any]]:
+    """How far the proxy ranks as the model does.
+
+    Args:
+      live: an on-policy dataset.   shadow: the shadow dataset of the same sessions, policies, capacities and seeds.
+
+    Returns:
+      Per policy and capacity: Spearman's rho and Pearson's r (None where one side is constant) between the answer's F1
+      and the shadow's hit over the scored questions, their number `n`, and both means. The row `means` of each capacity
+      correlates the means over its policies (`n` policies).
+
+    Raises:
+      ReplayError: the two do not cover the same runs.
+    """
+    for axis in ("trace", "policy", "capacity", "seed"):
+        if list(live[axis].values) != list(shadow[axis].values):
+            raise ReplayError(f"the two replays differ on the axis {axis!r}, so nothing can be correlated")
+    for name in ("root_seed", "k", "feedback"):
+        if live.attrs[name] != shadow.attrs[name]:
+            raise ReplayError(f"{name} is {live.attrs[name]} in one replay and {shadow.attrs[name]} in the other")
+    scored = live["step_scored"].values == 1
+    if not np.array_equal(scored, shadow["step_scored"].values == 1):
+        raise ReplayError("the two replays score different questions, so nothing can be correlated")
+    f1, hit = live["step_quality"].values, shadow["step_hit"].values
+    rows = []
+    for c, capacity in enumerate(live["capacity"].values):
+        means = []
+        for p, policy in enumerate(live["policy"].values):
+            here = scored[:, p, c]
+            own, proxy = f1[:, p, c][here], hit[:, p, c][here]
+            means.append((own.mean(), proxy.mean()))
+            rows.append(_row(str(policy), int(capacity), own, proxy))
+        rows.append(_row("means", int(capacity), *np.array(means).T))
+    return rows
+
+
+def _row(policy: str, capacity: int, f1: np.ndarray, proxy: np.ndarray) -> dict[str, Any]:
+    varied = len(f1) > 2 and np.ptp(f1) > 0 and np.ptp(proxy) > 0
+    row: dict[str, Any] = {
+        "policy": policy, "capacity": capacity, "n": len(f1), "f1": float(f1.mean()), "proxy": float(proxy.mean()),
+        "spearman": None, "pearson": None, "pearson_low": None, "pearson_high": None,
+    }  # fmt: skip
+    if varied:
+        row["spearman"] = float(stats.spearmanr(f1, proxy).statistic)
+        pearson = stats.pearsonr(f1, proxy)
+        row["pearson"] = float(pearson.statistic)
+        if len(f1) > 3:
+            ends = pearson.confidence_interval(0.95)
+            row["pearson_low"], row["pearson_high"] = float(ends.low), float(ends.high)
+    return row
+
+
+def _answer(live: LiveLane, question: int, answers: Mapping[tuple, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    if live.settings.mode != FROZEN:
+        return None
+    key = (live.session.name, live.lane.seed, live.session.questions[question].id)
+    if key not in answers:
+        raise ReplayError(f"{key[0]}, seed {key[1]}: no recorded answer to question {key[2]!r}")
+    return answers[key]
+
+
+def _embed_ahead(
+    live: LiveLane, answers: Mapping[tuple, Mapping[str, Any]], encode: Encode, vectors: dict[str, np.ndarray]
+) -> None:
+    """Embeds all experiences of a lane in one call; what a lane asks does not depend on its policy here."""
+    texts = []
+    for question in range(len(live.session.questions)):
+        held = _answer(live, question, answers)
+        texts.append(live.learn(Pending(0, question, (), ()), None if held is None else held["text"]).experience)
+    missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+    if missing:
+        vectors.update(zip(missing, encode(missing), strict=True))

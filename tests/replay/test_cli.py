@@ -1,0 +1,101 @@
+"""`solarjax replay`: what it prints, and one line with exit code 2 for everything a user can mend."""
+
+import json
+
+import pytest
+import xarray as xr
+
+from solarjax.cli.errors import run_guarded
+from solarjax.cli.main import app
+from solarjax.replay import tokenizer
+from tests.replay.stand_in import MODEL, StandIn, in_thread
+from tests.replay.worlds import Words, encode
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """A file of six questions; tokenizer and encoder of the small world."""
+    monkeypatch.setattr(tokenizer, "load", lambda source: Words())
+    monkeypatch.setattr("solarjax.cli.replay.encoder_of", lambda model, folder: encode)
+    path = tmp_path / "mine.jsonl"
+    rows = [{"kind": "item", "id": "a", "text": "the box is red"}]
+    for i in range(6):
+        rows.append({"kind": "query", "id": f"q{i}", "text": f"what is box {i}", "answer": "red", "relevant": ["a"]})
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def call(*words):
+    return run_guarded(lambda: app([str(word) for word in words], standalone_mode=False))
+
+
+def options(path, **given):
+    given = {"policies": "fifo,solar", "capacities": 2, "seeds": 1, "warmup": 0.5, "model": MODEL} | given
+    return ["replay", "--jsonl", path, *(word for k, v in given.items() for word in (f"--{k.replace('_', '-')}", v))]
+
+
+def test_a_replay_its_continuation_and_its_shadow(world, tmp_path, capsys):
+    with in_thread(StandIn()) as server:
+        words = options(world, server=server.url, out=tmp_path / "out")
+        assert call(*words) == 0
+        shown = capsys.readouterr()
+        assert "answer_f1" in shown.out and "asked 12 questions" in shown.err and "12/12" in shown.err
+        assert "requests/s" in shown.err and "F1" in shown.err
+        asked = len(server.asked)
+        # The two policies share prompts until their caches differ.
+        assert 6 <= asked <= 12
+        assert call(*words) == 0
+        assert "was complete already; nothing was asked" in capsys.readouterr().err and len(server.asked) == asked
+        assert call(*words, "--feedback", "liked") == 2
+        assert "holds a run of another configuration (feedback" in capsys.readouterr().err
+    data = xr.load_dataset(tmp_path / "out" / "result.nc", engine="h5netcdf")
+    assert data.sizes["policy"] == 2 and data.attrs["model"] == MODEL
+    shadow = options(world, mode="shadow", out=tmp_path / "shadow", against=tmp_path / "out")
+    assert call(*shadow) == 0
+    rows = json.loads((tmp_path / "shadow" / "correlation.json").read_text())
+    assert [row["policy"] for row in rows] == ["fifo", "solar(signal=miss)", "means"]
+    assert call("report", tmp_path) == 0
+
+
+def test_a_dry_run_counts_and_asks_nothing(world, capsys):
+    assert call(*options(world, seeds=3), "--dry-run") == 0
+    shown = capsys.readouterr().out
+    # 6 questions x 2 policies x 1 capacity x 3 seeds; each question differs at least once per seed.
+    assert "requests: 36 (at least 18 of them differ" in shown
+    assert "prompt tokens: about" in shown and "min at 1500 prompt tokens a second" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"server": "http://127.0.0.1:9", "out": "OUT"}, "127.0.0.1:9"),
+        ({"server": "SERVER", "out": "OUT", "model": "gpt-x"}, "gpt-x"),
+        ({"server": "SERVER", "out": "FILE"}, "cannot write"),
+        ({"server": "SERVER"}, "--out is needed"),
+        ({"out": "OUT"}, "--server"),
+        ({"server": "SERVER", "out": "OUT", "policies": "oracle"}, "sees the future"),
+        ({"server": "SERVER", "out": "OUT", "policies": "fivo"}, "did you mean 'fifo'"),
+        ({"server": "SERVER", "out": "OUT", "sessions": "nobody"}, "session 'nobody' is not in this trace"),
+        ({"server": "SERVER", "out": "OUT", "mode": "ghost"}, "mode 'ghost' is unknown"),
+        ({"server": "SERVER", "out": "OUT", "context": 20}, "leaves no room"),
+        ({"server": "SERVER", "out": "OUT", "template": "nothing_v1"}, "'nothing_v1' is neither"),
+        ({"server": "SERVER", "out": "OUT", "api": "rest"}, "--api rest is unknown"),
+        ({"server": "SERVER", "out": "OUT", "against": "OUT"}, "--against only applies"),
+        ({"server": "SERVER", "out": "OUT", "locomo": "OUT"}, "name one source"),
+        ({"server": "SERVER", "out": "OUT", "qa": "OUT"}, "--dialsim and --qa go together"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line_and_exit_code_2(world, tmp_path, capsys, monkeypatch, given, says):
+    monkeypatch.setattr("solarjax.replay.retry.wait_s", lambda *_: 0.0)
+    (tmp_path / "file").write_text("")
+    with in_thread(StandIn()) as server:
+        places = {"OUT": str(tmp_path / "out"), "FILE": str(tmp_path / "file" / "out"), "SERVER": server.url}
+        code = call(*options(world, **{k: places.get(v, v) for k, v in given.items()}))
+    shown = capsys.readouterr().err
+    assert code == 2 and says in shown and len(shown.strip().splitlines()) == 1
+    assert not list(tmp_path.rglob("result.nc"))
+
+
+def test_a_tokenizer_that_is_not_there_is_named_at_once(capsys):
+    with pytest.raises(ValueError, match="no tokenizer at 'smollm2': it is no folder"):
+        tokenizer.load("smollm2")
