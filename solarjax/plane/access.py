@@ -21,8 +21,8 @@ from solarjax.plane.clock import Clock
 from solarjax.plane.database import Database
 from solarjax.plane.errors import Invalid, NotFound, Unauthorized
 
-_TOKEN = re.compile(r"sjp_([0-9a-f]{16})_([0-9a-f]{64})\Z")
-_NOBODY = hashlib.sha256(b"nobody's secret").hexdigest()
+TOKEN = re.compile(r"sjp_([0-9a-f]{16})_([0-9a-f]{64})\Z")
+NOBODY = hashlib.sha256(b"nobody's secret").hexdigest()
 _FIND = (
     select(t.token.c.digest, t.token.c.actor, t.token.c.revoked_at, t.tenant.c.name)
     .join(t.tenant, t.tenant.c.tid == t.token.c.tid)
@@ -74,7 +74,7 @@ class Access:
 
         def work(connection: Connection) -> None:
             tid = versions.tenant_state(connection, tenant).tid
-            row = {"id": key, "tid": tid, "actor": actor, "digest": _digest(secret), "created_at": self._clock()}
+            row = {"id": key, "tid": tid, "actor": actor, "digest": digest_of(secret), "created_at": self._clock()}
             connection.execute(insert(t.token), row)
 
         self._database.write(work)
@@ -109,15 +109,16 @@ class Access:
         Raises:
           Unauthorized: the same for a missing, malformed, unknown, wrong and revoked token.
         """
-        match = _TOKEN.match(token or "")
+        match = TOKEN.match(token or "")
         if match is None:
             raise Unauthorized("a valid bearer token is needed")
         row = self._database.read(lambda connection: connection.execute(_FIND, {"id": match[1]}).one_or_none())
-        fits = hmac.compare_digest(_digest(match[2]), row.digest if row else _NOBODY)
+        fits = hmac.compare_digest(digest_of(match[2]), row.digest if row else NOBODY)
         if row is None or not fits or row.revoked_at is not None:
             raise Unauthorized("a valid bearer token is needed")
         return Principal(row.name, row.actor, match[1])
 
 
-def _digest(secret: str) -> str:
+def digest_of(secret: str) -> str:
+    """What is stored of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -19,16 +19,19 @@ from solarjax.plane import errors
 from solarjax.plane.admission import Admission, Fence
 from solarjax.plane.artifacts import Artifact, ArtifactDraft
 from solarjax.plane.capsules import Capsule, CapsuleContent, CapsuleDraft, VersionRef
+from solarjax.plane.placement.views import NodeView, Placement, PlacementBody, RequestView
 from solarjax.plane.results import Ending, Event, Impact, Preview, WriteResult
 from solarjax.plane.retriever import Found, Query
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 _KINDS: tuple[type[errors.PlaneError], ...] = (
     errors.Invalid, errors.NotFound, errors.Conflict, errors.Unauthorized, errors.TooLarge, errors.HeadersTooLarge,
-    errors.Unavailable,
+    errors.Unavailable, errors.Forbidden, errors.Unsupported, errors.Upstream, errors.UpstreamSilent,
 )  # fmt: skip
 _BY_STATUS = {kind.status: kind for kind in _KINDS}
 _ATTEMPTS = 4
+_NODES: TypeAdapter[list[NodeView]] = TypeAdapter(list[NodeView])
+_REQUESTS: TypeAdapter[list[RequestView]] = TypeAdapter(list[RequestView])
 _ENDINGS: TypeAdapter[list[Ending]] = TypeAdapter(list[Ending])
 
 
@@ -154,6 +157,18 @@ class PlaneClient:
         """All versions that an event ended."""
         return (Impact.model_validate(item) for item in self._pages(f"events/{epoch}/ended", {}))
 
+    def nodes(self) -> list[NodeView]:
+        """The engine nodes, and which of this tenant's capsules each holds."""
+        return _NODES.validate_json(self._send("GET", "nodes").content)
+
+    def requests(self, limit: int = 100) -> list[RequestView]:
+        """The tenant's latest requests through the sidecar, newest first."""
+        return _REQUESTS.validate_json(self._send("GET", "requests", params={"limit": limit}).content)
+
+    def place(self, request: PlacementBody) -> Placement:
+        """Where a request should run, and why; nothing is sent."""
+        return Placement.model_validate_json(self._send("POST", "placements", body=request).content)
+
     def stream(self, after: int | None = None) -> Iterator[Event]:
         """Events as they commit; ends when the plane stops or the connection breaks."""
         with self._http.stream("GET", "stream", params=_given({"after": after}), timeout=None) as answer:
@@ -194,7 +209,7 @@ class PlaneClient:
                 problem = errors.Unavailable(f"the plane at {self._http.base_url} cannot be reached: {error}")
             if problem is None:
                 return answer
-            if not isinstance(problem, errors.Unavailable) or attempt == _ATTEMPTS - 1:
+            if not isinstance(problem, errors.Unavailable | errors.UpstreamBusy) or attempt == _ATTEMPTS - 1:
                 raise problem
             time.sleep(0.05 * 4**attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")

@@ -8,6 +8,7 @@ survives power loss as far as the disk keeps its promises. On PostgreSQL writes 
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from solarjax.plane.errors import Invalid, Unavailable
 
@@ -48,6 +49,8 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._write_lock: Any = threading.Lock() if self.is_sqlite else nullcontext()
         self._busy_seconds = busy_seconds
+        self._look_lock = threading.Lock()
+        self._looker: PoolProxiedConnection | None = None
         self._reader, self._writer = (self._sqlite if self.is_sqlite else self._postgres)()
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -69,8 +72,34 @@ class Database:
         with self._write_lock:
             return self._run(self._writer, work)
 
+    def look(self, statement: str, values: dict[str, Any]) -> tuple[Any, ...] | None:
+        """One row by one read-only statement, which is a snapshot by itself: the way for hot paths.
+
+        On SQLite it costs some ten microseconds, waits for no writer and may be called in an event loop.
+
+        Args:
+          statement: SQL with `:name` parameters, a constant.
+
+        Raises:
+          Unavailable: as `read`.
+        """
+        if not self.is_sqlite:
+            row = self.read(lambda connection: connection.execute(text(statement), values).one_or_none())
+            return None if row is None else tuple(row)
+        with self._look_lock:
+            try:
+                if self._looker is None:
+                    self._looker = self._reader.raw_connection()
+                return self._looker.driver_connection.execute(statement, values).fetchone()  # type: ignore[union-attr]
+            except sqlite3.OperationalError as error:
+                raise Unavailable(f"the catalogue's database cannot be used: {error}") from error
+
     def close(self) -> None:
         """Closes all connections; may be called more than once."""
+        with self._look_lock:
+            if self._looker is not None:
+                self._looker.close()
+                self._looker = None
         self._reader.dispose()
         self._writer.dispose()
 

@@ -41,6 +41,20 @@ class Unauthorized(PlaneError):
     type = "unauthorized"
 
 
+class Forbidden(PlaneError):
+    """The caller is known and may not do this."""
+
+    status = 403
+    type = "forbidden"
+
+
+class Unsupported(PlaneError):
+    """Part of the contract that no engine here can do; never silently replaced by something else."""
+
+    status = 501
+    type = "unsupported"
+
+
 class TooLarge(PlaneError):
     """Body or headers exceed the configured limit."""
 
@@ -59,6 +73,25 @@ class Unavailable(PlaneError):
 
     status = 503
     type = "unavailable"
+
+
+class Upstream(PlaneError):
+    """No engine node gave an answer, before anything was passed on to the client."""
+
+    status = 502
+    type = "upstream"
+
+
+class UpstreamBusy(Upstream):
+    """There is no node to ask now, or all said that they are busy; try again later."""
+
+    status = 503
+
+
+class UpstreamSilent(Upstream):
+    """The nodes tried did not begin to answer in the time allowed."""
+
+    status = 504
 
 
 class DatabaseError(PlaneError):

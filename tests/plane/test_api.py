@@ -41,6 +41,7 @@ BODIES = {
     f"{API}/dependencies": {"source": {"id": "secret", "version": 1}, "derived": {"id": "mine", "version": 1}},
     f"{API}/search": {"text": "xylophone"},
     f"{API}/admissions": {"capsules": ["secret"]},
+    f"{API}/placements": {"model": "m", "prompt": "x", "capsules": ["secret"]},
     f"{API}/admissions/check": {"epoch": 1, "capsules": [{"id": "secret", "version": 1}]},
     **{f"{API}/capsules/secret/{verb}": change(1) for verb in ("correct", "supersede")},
     **{f"{API}/capsules/secret/{verb}": {"version": 1} for verb in ("expire", "restore")},

@@ -17,6 +17,7 @@ from solarjax.cli.main import main
 from solarjax.plane.capsules import CapsuleContent, CapsuleDraft, Provenance, VersionRef
 from solarjax.plane.client import PlaneClient
 from solarjax.plane.errors import Conflict, NotFound, Unauthorized, Unavailable
+from solarjax.plane.placement.views import PlacementBody
 from solarjax.plane.retriever import Query
 
 SOURCE = Provenance(source="test")
@@ -179,6 +180,47 @@ def test_the_operators_commands_work_on_the_file(command, running, tmp_path):
     (tmp_path / "example.toml").write_text(out)
     assert command("token", "--config", str(tmp_path / "example.toml"))[:2] == (0, "")
     assert (tmp_path / "plane.db").exists(), "a relative database lies beside its configuration"
+
+
+def test_nodes_are_listed_and_the_sidecar_is_served_with_the_plane(tmp_path):
+    """One configuration starts both; a second plane, because the first has no nodes."""
+    from tests.plane.standin import Engine
+
+    engine = Engine(tmp_path)
+    port = free_port()
+    (tmp_path / "plane.toml").write_text(
+        f'port = {port}\nshutdown_seconds = 2\n[[nodes]]\nname = "a"\nurl = "{engine.url}"\nmodel = "tiny"\n'
+        f'tokenizer = "model"\nevents = "{engine.endpoints[0]}"\nreplay = "{engine.endpoints[1]}"\n'
+    )
+    config = ["--config", str(tmp_path / "plane.toml")]
+    made = subprocess.run([*CLI, "plane", "token", "acme", *config], capture_output=True, text=True, check=True)
+    process = subprocess.Popen([*CLI, "plane", "serve", *config], stderr=subprocess.PIPE)
+    try:
+        with PlaneClient(made.stdout.strip(), f"http://127.0.0.1:{port}", timeout=30.0) as client:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    if client.nodes()[0].residency_known and client.nodes()[0].health == "up":
+                        break
+                except Unavailable:
+                    pass
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            client.create(CapsuleDraft(id="fact", text="It is 17. " * 8, provenance=SOURCE))
+            ask = {"model": "tiny", "messages": [{"role": "user", "content": "what?"}], "capsules": ("fact",)}
+            placed = client.place(PlacementBody.model_validate(ask))
+            assert placed.decision.node == "a" and placed.decision.cached_tokens == 0 and client.requests() == []
+        listed = subprocess.run(
+            [*CLI, "plane", "nodes", "--url", f"http://127.0.0.1:{port}"],
+            env={**os.environ, "SOLARJAX_PLANE_TOKEN": made.stdout.strip()}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert listed.stdout.startswith("a  tiny  up  0 of 400 blocks")
+        assert (tmp_path / "plane.salt").stat().st_mode & 0o077 == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) in (0, -signal.SIGTERM)
+        process.stderr.close()
+        engine.close()
 
 
 def test_only_this_machine_can_connect_by_default(running):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -14,11 +14,13 @@ from starlette.responses import Response
 
 import solarjax
 from solarjax.plane import tracing
-from solarjax.plane.api import capsules, parts, problems, use
+from solarjax.plane.api import capsules, parts, problems, serving, use
 from solarjax.plane.api.doorbell import Doorbell
 from solarjax.plane.api.limits import Limits
+from solarjax.plane.errors import Invalid
 from solarjax.plane.metrics import MeasuredApp
 from solarjax.plane.services import Services
+from solarjax.plane.web import pages
 
 PREFIX = "/plane/v1"
 _health = APIRouter(tags=["health"])
@@ -49,10 +51,11 @@ async def metrics(plane: parts.Plane) -> Response:
     return Response(generate_latest(plane.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
-    """The control plane over some services; it closes them when it shuts down.
+def create_app(services: Services, *, tracer_provider: Any = None, transport: Any = None) -> FastAPI:
+    """The control plane over some services, with the sidecar if nodes are configured; closes them when it shuts down.
 
     Args:
+      transport: for tests, of the connections to nodes.
       tracer_provider: of OpenTelemetry; None takes the endpoint in the settings, if there is one.
 
     Raises:
@@ -60,12 +63,14 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
     """
     settings = services.settings
     doorbell = Doorbell(services.metrics, settings.max_streams)
+    front = _sidecar(services, transport) if settings.nodes else None
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         services.catalogue.listeners.append(doorbell.written)
         try:
-            yield
+            async with front.running() if front is not None else nullcontext():
+                yield
         finally:
             doorbell.close()
             services.catalogue.listeners.remove(doorbell.written)
@@ -79,9 +84,15 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
     )  # fmt: skip
     app.state.services = services
     app.state.doorbell = doorbell
+    app.state.serving = front
     app.include_router(_health)
-    for router in (capsules.router, use.router):
+    for router in (capsules.router, use.router, serving.router):
         app.include_router(router, prefix=PREFIX)
+    app.router.routes.extend(pages.routes())
+    if front is not None:
+        from solarjax.plane.sidecar.routes import routes
+
+        app.router.routes.extend(routes(front))
     problems.install(app)
     app.add_middleware(
         Limits, max_body_bytes=settings.max_body_bytes, max_header_bytes=settings.max_header_bytes
@@ -93,6 +104,19 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
     if provider is not None:
         tracing.instrument(app, provider)
     return app
+
+
+def _sidecar(services: Services, transport: Any) -> Any:
+    """Imported here: a plane without nodes needs none of the sidecar's libraries.
+
+    Raises:
+      Invalid: if one of them is missing, and as `Serving`.
+    """
+    try:
+        from solarjax.plane.sidecar.serving import Serving
+    except ModuleNotFoundError as error:
+        raise Invalid(f"nodes need {error.name}: pip install solarjax[plane]") from None
+    return Serving(services, transport)
 
 
 def _operation(route: APIRoute) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from solarjax.plane.errors import PlaneError, Unauthorized, Unavailable
+from solarjax.plane.errors import PlaneError, Unauthorized, Unavailable, UpstreamBusy
 
 _LOG = logging.getLogger("solarjax.plane")
 _TYPES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
@@ -46,7 +46,7 @@ def of(error: PlaneError) -> Response:
     headers = {}
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | UpstreamBusy):
         headers["Retry-After"] = "1"
     return problem(error.status, error.type, str(error), error.param, headers)
 

@@ -1,0 +1,210 @@
+"""One request to one node, up to its first content byte and on from there.
+
+Whatever goes wrong before that byte is another node's chance; after it the client has seen something, and the stream
+can only be ended honestly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import httpx2
+
+from solarjax.plane.placement.monitor import authorization
+from solarjax.plane.placement.nodes import Node
+from solarjax.plane.sidecar import sse
+
+BUSY = frozenset({429, 503})
+
+
+class Timeouts(NamedTuple):
+    """Seconds. connect: to a node. first_byte: to the first content byte of a stream. chunk: between two chunks.
+    answer: to the end of an answer that is not a stream."""
+
+    connect: float
+    first_byte: float
+    chunk: float
+    answer: float
+
+
+class Failed(Exception):
+    """The node gave no answer. `silent`: it let the time run out. `busy`: it said so, and is healthy."""
+
+    def __init__(self, message: str, *, silent: bool = False, busy: bool = False):
+        super().__init__(message)
+        self.silent = silent
+        self.busy = busy
+
+
+class Attempt:
+    """One try.
+
+    Args:
+      http: shared client.
+      node: to ask. uncached: prompt tokens that it will have to compute, None if not known.
+      timeouts: for this try.
+
+    Attributes:
+      status, content_type: of the engine's answer.
+      body: of an answer that is not a stream, or of a refusal.
+      usage: as reported, None so far.
+      ttft_ms: from sending to the first content byte.
+      position: of the node's event log when it was sent.
+      alone: True if nothing else was known to run on the node, so that the time measures this prompt only.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, node: Node, uncached: int | None, timeouts: Timeouts):
+        self.node = node
+        self.status = 0
+        self.content_type = "application/json"
+        self.body = b""
+        self.usage: dict[str, Any] | None = None
+        self.ttft_ms: float | None = None
+        self.alone = node.idle
+        self.position = node.log.position
+        self.text: list[str] = []
+        self.broken: str | None = None
+        self._http = http
+        self._timeouts = timeouts
+        self._key = node.sent(uncached)
+        self._response: httpx2.Response | None = None
+        self._chunks: AsyncIterator[bytes] | None = None
+        self._splitter = sse.Splitter()
+        self._held: list[tuple[bytes, sse.Look]] = []
+        self._judged = False
+        self._first_at = 0.0
+
+    @property
+    def refused(self) -> bool:
+        """The engine says that the request is wrong."""
+        return 400 <= self.status < 500
+
+    async def open(self, path: str, content: bytes, request_id: str, *, stream: bool) -> None:
+        """Sends the request and waits for the first content byte, or for the whole answer.
+
+        Raises:
+          Failed: if another node may be tried.
+        """
+        begin = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeouts.first_byte if stream else self._timeouts.answer):
+                await self._open(path, content, request_id, stream=stream)
+        except TimeoutError:
+            self._judge(False)
+            raise Failed(f"node {self.node.name} did not begin to answer in time", silent=True) from None
+        except (httpx2.HTTPError, sse.Malformed) as error:
+            self._judge(False)
+            self.node.unreachable()
+            raise Failed(f"node {self.node.name} failed: {type(error).__name__}") from None
+        self._first_at = time.monotonic()
+        self.ttft_ms = (self._first_at - begin) * 1e3
+        self.node.first_byte(self._key)
+        self._judge(True)
+
+    async def _open(self, path: str, content: bytes, request_id: str, *, stream: bool) -> None:
+        request = self._http.build_request(
+            "POST", self.node.config.url + path, content=content,
+            headers={
+                "Content-Type": "application/json", "X-Request-Id": request_id, "Accept-Encoding": "identity",
+                **authorization(self.node),
+            },
+        )  # fmt: skip
+        self._response = response = await self._http.send(request, stream=True)
+        self.status = response.status_code
+        self.content_type = response.headers.get("content-type", "application/json")
+        if self.status in BUSY:
+            self._judge(None)
+            raise Failed(f"node {self.node.name} is busy", busy=True)
+        if self.status >= 500 or 300 <= self.status < 400:
+            self._judge(False)
+            raise Failed(f"node {self.node.name} answered {self.status}")
+        if not stream or self.status >= 400:
+            self.body = await response.aread()
+            return
+        self._chunks = response.aiter_raw()
+        async for chunk in self._chunks:
+            for event in self._splitter.feed(chunk):
+                seen = sse.look(event)
+                if seen.error is not None:
+                    self._judge(False)
+                    raise Failed(f"node {self.node.name} failed: {str(seen.error.get('message'))[:200]}")
+                self._held.append((event, seen))
+            if any(seen.content or seen.done for _, seen in self._held):
+                return
+        raise sse.Malformed("the stream ended before it began")
+
+    async def events(self, *, keep_text: bool, pass_usage: bool) -> AsyncIterator[bytes]:
+        """The stream from its first event on, in the engine's own bytes; without [DONE], which the caller sends.
+
+        Ends with an error event, and `broken` set, if the engine failed; so it does if the stream just stops.
+        """
+        held, self._held = self._held, []
+        done = False
+        try:
+            async with asyncio.timeout(None) as limit:
+                loop = asyncio.get_running_loop()
+                while not done:
+                    passed = b""
+                    for event, seen in held:
+                        done = done or seen.done
+                        if seen.error is not None:
+                            # Engines send [DONE] after an error; a client that looks for that alone would be misled.
+                            self.broken = str(seen.error.get("message"))[:500]
+                            yield passed + event
+                            return
+                        self.usage = seen.usage or self.usage
+                        if keep_text and seen.text:
+                            self.text.append(seen.text)
+                        if not seen.done and (pass_usage or not seen.only_usage):
+                            passed += event
+                    if passed:
+                        yield passed
+                    if done:
+                        return
+                    limit.reschedule(loop.time() + self._timeouts.chunk)
+                    assert self._chunks is not None
+                    chunk = await anext(self._chunks, None)
+                    limit.reschedule(None)
+                    if chunk is None:
+                        self.broken = "the engine ended the stream in the middle"
+                        break
+                    held = [(event, sse.look(event)) for event in self._splitter.feed(chunk)]
+        except TimeoutError:
+            self.broken = "the engine went silent in the middle of the stream"
+        except (httpx2.HTTPError, sse.Malformed) as error:
+            self.broken = f"the engine failed in the middle of the stream: {type(error).__name__}"
+        if self.broken:
+            yield sse.error_event(self.broken)
+
+    async def close(self) -> None:
+        """Ends it, whatever state it is in; an engine that still generates stops when the connection goes."""
+        self.node.finished(self._key)
+        if self.broken:
+            self._judged = False
+            self._judge(False)
+        self._judge(None)
+        if self._response is not None:
+            await self._response.aclose()
+
+    def measured(self, prompt_tokens: int, cached: int) -> None:
+        """Tells the node what was learnt of its speed, from an answer that had it to itself."""
+        if not self.alone or self.ttft_ms is None or self.broken or self._chunks is None:
+            return
+        self.node.latency.observe(prompt_tokens - cached, self.ttft_ms)
+        generated = int((self.usage or {}).get("completion_tokens") or 0)
+        if generated > 1:
+            self.node.latency.observe_decode((time.monotonic() - self._first_at) * 1e3 / (generated - 1))
+
+    def _judge(self, healthy: bool | None) -> None:
+        if self._judged:
+            return
+        self._judged = True
+        if healthy is None:
+            self.node.breaker.abandoned()
+        elif healthy:
+            self.node.breaker.succeeded()
+        else:
+            self.node.breaker.failed(time.monotonic())

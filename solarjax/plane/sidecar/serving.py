@@ -1,0 +1,120 @@
+"""Everything the sidecar works with, built from settings, and its background tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+
+from solarjax.plane.errors import Invalid
+from solarjax.plane.hotpath import HotPath
+from solarjax.plane.placement.experience import Experience
+from solarjax.plane.placement.monitor import Monitor
+from solarjax.plane.placement.nodes import Node, unique
+from solarjax.plane.placement.planner import Planner
+from solarjax.plane.placement.prompts import PromptModel
+from solarjax.plane.placement.segments import Segments
+from solarjax.plane.services import Services
+from solarjax.plane.sidecar.attempt import Timeouts
+from solarjax.plane.sidecar.records import Records
+from solarjax.plane.sidecar.writeback import Writeback
+
+
+class Serving:
+    """The sidecar's parts. Build one for each application; `running` starts and ends what runs beside requests.
+
+    Args:
+      services: of the plane.
+      transport: for tests, in place of the network.
+
+    Raises:
+      Invalid: for two nodes of one name, a tokenizer that cannot be read, or a salt file that is not safe.
+    """
+
+    def __init__(self, services: Services, transport: httpx2.AsyncBaseTransport | None = None):
+        settings = services.settings
+        unique(settings.nodes)
+        self.settings = settings
+        self.services = services
+        self.clock = services.catalogue.clock
+        self.salt_secret = salt_secret(Path(settings.salt_secret_file))
+        self.timeouts = Timeouts(
+            settings.connect_seconds, settings.first_byte_seconds, settings.chunk_seconds, settings.answer_seconds
+        )
+        models = {folder: PromptModel(Path(folder)) for folder in {n.tokenizer for n in settings.nodes if n.tokenizer}}
+        self.nodes = tuple(
+            Node(config, time.monotonic, models[config.tokenizer].fingerprint if config.tokenizer else "")
+            for config in settings.nodes
+        )
+        self._by_name = {node.name: node for node in self.nodes}
+        self.experience = Experience()
+        self.segments = Segments()
+        self.planner = Planner(
+            self.nodes, models, self.experience, self.clock, weights=settings.weights, rule=settings.routing
+        )
+        self.hot = HotPath(services.catalogue.database, self.clock, services.gate, services.retriever)
+        log = Path(settings.request_log) if settings.request_log else None
+        self.records = Records(services.metrics.registry, log)
+        self.writeback = Writeback(services.catalogue, self.records.meters.events, settings.shutdown_seconds)
+        self.in_flight = 0
+        # trust_env off: a proxy meant for the internet must not see prompts. No timeout of the library's for reads: a
+        # long prefill is not a fault, and the sidecar has limits of its own for each phase.
+        self.http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=settings.connect_seconds, pool=settings.first_byte_seconds),
+            limits=httpx2.Limits(max_connections=settings.max_in_flight + 16, max_keepalive_connections=256),
+            trust_env=False, follow_redirects=False, transport=transport,
+        )  # fmt: skip
+        self.monitor = Monitor(self.nodes, self.http)
+
+    def node(self, name: str) -> Node:
+        """The node of a name that the planner gave."""
+        return self._by_name[name]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Events, metrics and writebacks while the block runs."""
+        listeners = self.services.catalogue.listeners
+        mine = [self.experience.written, self.segments.written]
+        listeners.extend(mine)
+        try:
+            async with self.writeback, self.monitor:
+                yield
+        finally:
+            for listener in mine:
+                listeners.remove(listener)
+            self.records.close()
+            await asyncio.shield(self.http.aclose())
+
+
+def salt_secret(path: Path) -> bytes:
+    """The deployment's secret behind cache salts; made on first use, readable by its owner only.
+
+    Raises:
+      Invalid: if the file cannot be used, or others may read it.
+    """
+    try:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            if path.stat().st_mode & 0o077:
+                raise Invalid(f"{path} may be read by others; chmod 600 it", "salt_secret_file") from None
+            # Another process may be about to write what it has just created.
+            for _ in range(100):
+                if found := path.read_bytes():
+                    return bytes.fromhex(found.decode("ascii").strip())
+                time.sleep(0.01)
+            raise Invalid(f"{path} is empty", "salt_secret_file") from None
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            secret = secrets.token_hex(32)
+            file.write(secret + "\n")
+        return bytes.fromhex(secret)
+    except (OSError, ValueError) as error:
+        if isinstance(error, Invalid):
+            raise
+        raise Invalid(f"{path}: {error}", "salt_secret_file") from None

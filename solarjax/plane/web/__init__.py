@@ -1,0 +1,1 @@
+"""The page at `/`: static files, no build step."""

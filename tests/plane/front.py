@@ -1,0 +1,125 @@
+"""The whole plane with its sidecar in front of scripted engines, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+
+import httpx2
+import openai
+
+from solarjax.plane.api.app import create_app
+from solarjax.plane.capsules import CapsuleDraft, VersionRef
+from solarjax.plane.commit import Intent
+from solarjax.plane.services import build
+from solarjax.plane.settings import Settings
+from tests.plane.helpers import SOURCE, content
+from tests.plane.http import API, bearer
+from tests.plane.standin import Engine, Served
+
+MODEL = "tiny"
+
+
+class Front:
+    def __init__(self, services, app, engines):
+        self.services, self.app, self.engines = services, app, engines
+        self.serving = app.state.serving
+        for node in self.serving.nodes:
+            # Which node is chosen must not depend on how busy this machine is; test_nodes.py tests the learning.
+            node.latency.observe = lambda uncached, ttft_ms: None
+        self.tokens = {}
+        for tenant in ("one", "two"):
+            services.catalogue.add_tenant(tenant)
+            self.tokens[tenant] = services.access.issue(tenant, f"{tenant}-actor")
+        self.server = Served(app)
+        self.loop = self.server.loop
+        self.url = self.server.url
+        self.http = httpx2.Client(base_url=self.url, timeout=30.0, trust_env=False)
+        self.settle()
+
+    def settle(self):
+        """Until every node's metrics and events have been read."""
+        self.wait(lambda: all(n.health == "up" and n.log.known for n in self.serving.nodes))
+
+    def caught_up(self):
+        """Until the plane has read all that the engines published."""
+        self.wait(
+            lambda: all(
+                n.log.known and n.log.position == e.number
+                for n, e in zip(self.serving.nodes, self.engines, strict=True)
+            )
+        )
+
+    def wait(self, done, seconds=30.0):
+        deadline = time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < deadline, "it did not come about"
+            time.sleep(0.005)
+
+    def client(self, tenant="one", **options):
+        return openai.OpenAI(
+            api_key=self.tokens[tenant], base_url=f"{self.url}/v1", max_retries=0, timeout=30.0, **options
+        )  # fmt: skip
+
+    def create(self, name, text, tenant="one", **fields):
+        draft = CapsuleDraft(id=name, text=text, provenance=SOURCE, **fields)
+        return self.services.catalogue.create(Intent(tenant, "tester"), draft)
+
+    def correct(self, ref, text, tenant="one"):
+        return self.services.catalogue.correct(Intent(tenant, "tester"), VersionRef.parse(ref), content(text))
+
+    def ask(self, question="what?", tenant="one", stream=False, headers=None, path="/v1/chat/completions", **body):
+        given = {"model": MODEL, "messages": [{"role": "user", "content": question}], "stream": stream, **body}
+        given = {name: value for name, value in given.items() if value is not None}
+        answer = self.http.post(path, json=given, headers=bearer(self.tokens[tenant], **(headers or {})))
+        self.asked = answer.headers.get("x-request-id")
+        return answer
+
+    def get(self, path, tenant="one"):
+        return self.http.get(f"{API}{path}", headers=bearer(self.tokens[tenant]))
+
+    def last(self, tenant="one"):
+        """The record of the latest request; it is written when the connection is done with."""
+        return self.record(self.asked, tenant)
+
+    def last_by(self, status, tenant="one"):
+        """The latest record of a request that was refused with a status."""
+        self.wait(lambda: self.serving.records.latest(tenant, 1)[0].status == status)
+        return self.serving.records.latest(tenant, 1)[0]
+
+    def record(self, name, tenant="one"):
+        found = []
+        self.wait(lambda: found.extend(r for r in self.serving.records.latest(tenant, 50) if r.id == name) or found)
+        return found[0]
+
+    def on_loop(self, work):
+        """Runs a coroutine in the server's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
+
+    def close(self):
+        self.http.close()
+        self.server.close()
+
+
+@contextmanager
+def front(folder, engines=2, **options):
+    started = [Engine(folder, name) for name in "abcdef"[:engines]]
+    nodes = [
+        {"name": e.name, "url": e.url, "model": MODEL, "tokenizer": str(e.model), "events": e.endpoints[0],
+         "replay": e.endpoints[1], "topic": "kv"} for e in started
+    ]  # fmt: skip
+    settings = Settings.model_validate(
+        {"database": str(folder / "plane.db"), "nodes": nodes, "salt_secret_file": str(folder / "plane.salt"),
+         "shutdown_seconds": 2.0, "first_byte_seconds": 1.5, "chunk_seconds": 1.0, **options}
+    )  # fmt: skip
+    services = build(settings)
+    plane = None
+    try:
+        plane = Front(services, create_app(services), started)
+        yield plane
+    finally:
+        if plane is not None:
+            plane.close()
+        for engine in started:
+            engine.close()
