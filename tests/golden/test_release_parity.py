@@ -21,12 +21,14 @@ from solarjax.policies.registry import case
 from solarjax.traces import format as trace_format
 from solarjax.workloads.sources import RecordedSource
 
-pytestmark = pytest.mark.golden
+pytestmark = [pytest.mark.golden, pytest.mark.usefixtures("optimised")]
 
 DETERMINISTIC = ("fifo", "lru", "lfu", "arc", "solar_a")
 STOCHASTIC = ("solar_e", "solar")
 POLICY_SEEDS = 200
-FAMILIES = ("cycling", "topic_drift", "working_set", "retrieval_noise_stream")
+# One run of these families is so short that they go into one source and share what is compiled.
+SHORT = ("cycling", "topic_drift", "working_set")
+STREAM = ("retrieval_noise_stream",)
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +43,24 @@ def split_case(name: str) -> tuple[str, int]:
 
 
 @cache
-def run_family(family: str, policies: tuple[str, ...], seeds: int, folder: Path, cases: tuple[str, ...]) -> xr.Dataset:
-    """All traces of a family in one source, at every capacity the reference has."""
+def run_cases(policies: tuple[str, ...], seeds: int, folder: Path, cases: tuple[str, ...]) -> xr.Dataset:
+    """The traces of all cases in one source, at every capacity that a case has."""
     names = sorted({split_case(c)[0] for c in cases})
     capacities = sorted({split_case(c)[1] for c in cases})
     traces = [trace_format.load(folder / f"{name}.npz") for name in names]
     return sweep(RecordedSource(traces), [case(p) for p in policies], capacities, seeds, per_step=seeds == 1)
 
 
-def family_cases(reference: dict, family: str) -> tuple[str, ...]:
-    return tuple(name for name in reference if name.startswith(family))
+def cases_of(reference: dict, families: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in reference if name.startswith(families))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_deterministic_policies_step_by_step(family: str, reference: dict, shared_data: Path) -> None:
-    cases = family_cases(reference, family)
+@pytest.mark.parametrize("families", [SHORT, STREAM], ids=["short", "stream"])
+def test_deterministic_policies_step_by_step(families: tuple[str, ...], reference: dict, shared_data: Path) -> None:
+    cases = cases_of(reference, families)
     policies = tuple(p for p in DETERMINISTIC if p in reference[cases[0]])
-    result = run_family(family, policies, 1, shared_data / "solar_synthetic", cases)
+    assert all((p in reference[name]) == (p in policies) for name in cases for p in DETERMINISTIC)
+    result = run_cases(policies, 1, shared_data / "solar_synthetic", cases)
     steps = different = 0
     for name in cases:
         trace, capacity = split_case(name)
@@ -84,18 +87,18 @@ def test_deterministic_policies_step_by_step(family: str, reference: dict, share
 # From this capacity on nothing is evicted, and all policy seeds are one run.
 NEVER_FULL = {"working_set": 100, "retrieval_noise_stream": 500}
 # The means of the stream (6,000 steps, up to 200 slots, 200 policy seeds) take minutes: SOLARJAX_PARITY=full adds them.
-IN_MEAN = FAMILIES if os.environ.get("SOLARJAX_PARITY") == "full" else FAMILIES[:3]
+IN_MEAN = SHORT + STREAM if os.environ.get("SOLARJAX_PARITY") == "full" else SHORT
 
 
 def distances(family: str, reference: dict, folder: Path) -> dict[str, float]:
     """Distance of our mean hit rate from the reference's, in combined standard errors, per case and policy."""
-    cases = family_cases(reference, family)
+    cases = cases_of(reference, (family,))
     policies = tuple(p for p in STOCHASTIC if p in reference[cases[0]])
     fixed = tuple(c for c in cases if split_case(c)[1] >= NEVER_FULL.get(family, 10**9))
     varied = tuple(c for c in cases if c not in fixed)
     out = {}
     for some, seeds in ((varied, POLICY_SEEDS), (fixed, 2)):
-        result = run_family(family, policies, seeds, folder, some) if some else None
+        result = run_cases(policies, seeds, folder, some) if some else None
         for name in some:
             trace, capacity = split_case(name)
             for policy in policies:
@@ -131,7 +134,7 @@ def test_stochastic_policies_in_mean(reference: dict, shared_data: Path) -> None
 def test_frozen_pools(reference: dict, shared_data: Path) -> None:
     """The noise probe: a pool prefilled through `admit`, then queries only. One prefill file per capacity."""
     folder = shared_data / "solar_synthetic"
-    names = family_cases(reference, "retrieval_noise_static")
+    names = cases_of(reference, ("retrieval_noise_static",))
     assert len(names) == 18
     for name in names:
         _, capacity, seed = name.split("-")

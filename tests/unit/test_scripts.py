@@ -195,8 +195,11 @@ def test_quick_plan_covers_what_is_promised(shared_data, monkeypatch):
         labels = {policy["name"] for policy in config["policies"]}
         assert {"unlimited", "fifo", "lru", "lfu", "arc", "solar_e", "solar_a", "solar"} <= labels
         assert len(config["seeds"]) >= 200 or run.name.startswith("locomo")
-    (cycling,) = [batch for batch in batches if batch[0].name.startswith("cycling")]
+    cycling = [run for run in runs if run.name.startswith("cycling")]
     assert [run.job.config()["source"]["params"]["n_topics"] for run in cycling] == [10, 15, 20, 30, 50]
+    # What is generated shares its programs: one process, and no slot count beyond two.
+    assert len([batch for batch in batches if not batch[0].name.startswith("locomo")]) == 1
+    assert {c for run in runs if not run.name.startswith("locomo") for c in run.job.capacities} == {10, 20}
 
 
 def test_full_plan_has_more(shared_data, monkeypatch):
@@ -265,11 +268,12 @@ def test_a_failing_process_stops_the_others(small_plan, tmp_path, monkeypatch):
 def test_a_batch_makes_its_runs_with_one_padded_size(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(reproduce, "execute", lambda job, out, source: seen.append((out.name, source)))
-    (cycling,) = [b for b in reproduce.synthetic(True) if len(b) > 1]
-    reproduce.work(cycling, tmp_path)
-    assert [name for name, _ in seen] == [run.name for run in cycling]
-    assert {source.num_steps for _, source in seen} == {500}
-    assert [source.workload.num_steps for _, source in seen] == [100, 150, 200, 300, 500]
+    (batch,) = reproduce.synthetic(True)
+    reproduce.work(batch, tmp_path)
+    assert [name for name, _ in seen] == [run.name for run in batch]
+    # The longest is the drift.
+    assert {source.num_steps for _, source in seen} == {600}
+    assert [source.workload.num_steps for _, source in seen] == [500, 600, 100, 150, 200, 300, 500]
 
 
 def test_arguments_are_checked(capsys):
