@@ -82,16 +82,8 @@ def rules_for(case: PolicyCase, batch: Batch) -> Rules:
     conventions = batch.conventions
     ignore, carry = conventions.resident_arrival == "ignored", conventions.overshoot == "carried"
     slots = batch.num_items if case.spec.unbounded else batch.capacity
-    source: Any = _Plain
-    rules = make_rules(case, slots, source, batch.k, batch.quality, conventions.touch, 0.5, True)
+    rules = make_rules(case, slots, None, batch.k, batch.quality, conventions.touch, 0.5, True)
     return rules._replace(make=with_conventions(rules.make, ignore, carry)) if ignore or carry else rules
-
-
-class _Plain:
-    """What `make_rules` asks of a source."""
-
-    availability = False
-    categories: tuple[str, ...] = ()
 
 
 def play(

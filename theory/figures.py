@@ -6,14 +6,13 @@ A result describes its plots itself (`theory.results`), so a new check needs no 
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from theory.errors import TheoryError
 from theory.report import load
+from theory.results import write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +45,7 @@ def figures(report: Path, out: Path) -> list[Path]:
     for name, same in plots.items():
         for number, plot in enumerate(same):
             path = out / f"{name}{f'-{number}' if len(same) > 1 else ''}.svg"
-            _write(path, svg(plot))
+            write_text(path, svg(plot))
             written.append(path)
     return written
 
@@ -109,15 +108,3 @@ def _draw(axes: Axes, series: Mapping[str, Any], number: int, name: str) -> None
     axes.plot(x, y, label=label, color=colour, marker=marker, markersize=3.5, linewidth=1.3)
     if "low" in series and not all(math.isclose(a, b) for a, b in zip(*ends, strict=True)):
         axes.fill_between(x, ends[0], ends[1], color=colour, alpha=0.18, linewidth=0)
-
-
-def _write(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -172,8 +172,8 @@ def jsonable(value: Any, where: str) -> Any:
     raise TheoryError(f"{where} is a {type(value).__name__}, which JSON does not know")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes `value` to `path`, complete or not at all; its folder is made.
+def write_text(path: Path, text: str) -> None:
+    """Writes UTF-8 `text` to `path`, complete or not at all; its folder is made.
 
     Raises:
       OSError: if it cannot be written.
@@ -182,10 +182,14 @@ def write_json(path: Path, value: Any) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(value, stream, indent=1, allow_nan=False)
-            stream.write("\n")
+            stream.write(text)
         os.chmod(name, 0o644)  # mkstemp makes private files
         os.replace(name, path)
     except BaseException:
         os.unlink(name)
         raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes `value` as JSON, see `write_text`."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")

@@ -98,8 +98,10 @@ def served(url: str) -> float:
 
 def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any]:
     """One policy's look-ups and decisions, after the cache has filled and as many steps again."""
+    import jax
     import numpy as np
 
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # as `solarjax replay` does
     from solarjax.policies.registry import parse_cases
     from solarjax.replay.stepper import Stepper, lane_key
 

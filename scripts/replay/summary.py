@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ import xarray as xr
 
 from solarjax.analysis.summary import t_interval
 from solarjax.report import stored
+from solarjax.report.render import csv_text
 
 MEASURES = (
     "answer_f1 answer_f1_answerable hit_rate first_half second_half learning_slope admissions evictions ttft_ms itl_ms "
@@ -50,7 +49,7 @@ def write(work: Path, out: Path, command: str) -> list[Path]:
             key: record["config"][key] for key in ("model", "prompt", "settings", "seeds", "capacities")
         }
     texts = {
-        "results.csv": _csv(results), "sessions.csv": _csv(sessions),
+        "results.csv": csv_text(results), "sessions.csv": csv_text(sessions),
         "ledger.json": json.dumps(ledger, indent=1, allow_nan=False) + "\n",
         "provenance.json": json.dumps({"command": command, "runs": provenance}, indent=1) + "\n",
     }  # fmt: skip
@@ -140,11 +139,3 @@ def _ledger(data: dict[int, xr.Dataset], provenance: Any, command: str) -> list[
 def _number(value: Any) -> float | None:
     value = float(value)
     return round(value, 6) if np.isfinite(value) else None
-
-
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()

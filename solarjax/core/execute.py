@@ -37,14 +37,14 @@ def _maker(make: Callable, static: tuple) -> Callable:
 def make_rules(
     case: Any,
     num_slots: int,
-    source: Source,
+    source: Source | None,
     k: int,
     quality: str,
     feedback: str,
     like_at: float,
     per_step: bool,
 ) -> Rules:
-    """The static side of one policy case on `num_slots` slots."""
+    """The static side of one policy case on `num_slots` slots; without a source nothing is counted by its facts."""
     needs = case.needs
     return Rules(
         make=_maker(case.spec.make, case.static),
@@ -58,8 +58,8 @@ def make_rules(
         pairwise=needs.pairwise,
         future=needs.future,
         coverage=needs.coverage,
-        availability=source.availability,
-        categories=len(source.categories),
+        availability=source is not None and source.availability,
+        categories=0 if source is None else len(source.categories),
         per_step=per_step,
     )
 

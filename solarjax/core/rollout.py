@@ -109,15 +109,16 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
             next_use=next_use,
             last_asked=schedule.last_asked,
         )
-        return _advance(rules, tables, lanes, step, next_query, carry)
+        return advance(rules, tables, lanes, step, next_query, carry)
 
     rows = (steps, integers, schedule.slope_weight, schedule.future_uses, schedule.next_use)
     return lax.scan(body, carry, rows)
 
 
-def _advance(
+def advance(
     rules: Rules, tables: Tables, lanes: Lanes, step: Step, next_query: Array, carry: Carry
 ) -> tuple[Carry, Outcome | None]:
+    """One step of B lanes, in the order of the step contract; `next_query [B] i32` is what the carry looks up ahead."""
     size = lanes.capacity.shape[0]
     before = carry.store
     asked = step.query >= 0

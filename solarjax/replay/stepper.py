@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 
 from solarjax.core import rollout, store, streams
-from solarjax.core.execute import _maker
+from solarjax.core.execute import make_rules
 from solarjax.core.lanes import Lanes, Rules, over_lanes
 from solarjax.core.lookup import top_k
 from solarjax.core.metrics import zero_sums
@@ -89,22 +89,9 @@ def rules_of(case: PolicyCase, num_slots: int, k: int, feedback: str, like_at: f
     """
     if feedback not in FEEDBACKS:
         raise BadOption(f"feedback {feedback!r} is unknown; allowed are {', '.join(FEEDBACKS)}")
-    needs = case.needs
     if not case.spec.online:
         raise BadOption(f"policy {case.label!r} sees the future; a live replay has none to show")
-    return Rules(
-        make=_maker(case.spec.make, case.static),
-        num_slots=num_slots,
-        k=k,
-        quality=QUALITY,
-        feedback=feedback,
-        like_at=like_at,
-        # With one lane there is nobody to spare: the victim rule runs inside a loop of at most one turn either way.
-        costly_victim=needs.costly_victim,
-        candidate_similarity=needs.candidate_similarity,
-        pairwise=needs.pairwise,
-        per_step=True,
-    )
+    return make_rules(case, num_slots, None, k, QUALITY, feedback, like_at, True)
 
 
 @lru_cache(maxsize=256)
@@ -283,8 +270,7 @@ def _decide(
         t=memory.t, query=one, arrival=flags[:1], arrival_on_miss=None, mode=flags[1:].astype(jnp.uint8),
         second_half=one > 0, slope_weight=jnp.zeros(1, jnp.float32), future_uses=None, next_use=None, last_asked=None,
     )  # fmt: skip
-    advance = rollout._advance  # the body of the engine's scan
-    carry, outcome = advance(
+    carry, outcome = rollout.advance(
         rules, tables, lane, step, one + np.int32(NO_QUERY), memory.carry._replace(similarity=near)
     )
     assert outcome is not None, "rules.per_step is set"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -161,7 +161,11 @@ def template(name: str, *folders: Path) -> Any:
 
 def results_csv(sections: Sequence[Section]) -> str:
     """Every mean, interval and paired difference, one row per workload, policy, point and measure."""
-    rows = [row for section in sections for row in tables.long_rows(section)]
+    return csv_text([row for section in sections for row in tables.long_rows(section)])
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows (at least one) of the same columns as CSV with a head."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
     writer.writeheader()

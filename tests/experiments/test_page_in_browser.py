@@ -4,15 +4,10 @@ A copy of the page gets two scripts, one that records errors before anything els
 and writes what it found into the document; `--dump-dom` prints that.
 """
 
-import html
-import json
-import re
-import shutil
-import subprocess
-
 import pytest
 
 from experiments.render import page
+from tests.support import browser
 from tests.support import stored_rows as stored
 
 RECORDER = """<script>
@@ -71,17 +66,6 @@ addEventListener("load", () => {
 </script>"""
 
 
-def chromium(*arguments):
-    """Runs Chromium and returns its output; the browser is a declared need of this test."""
-    binary = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
-    if binary is None:
-        pytest.fail("no Chromium found; on Debian: apt-get install -y --no-install-recommends chromium")
-    base = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-    done = subprocess.run([binary, *base, *arguments], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = stored.write(tmp_path_factory.mktemp("browser"))
@@ -95,13 +79,8 @@ def found(report):
     tried = text.replace("<head>", f"<head>{RECORDER}", 1).replace("</body>", f"{USER}</body>", 1)
     assert tried.count(RECORDER) == tried.count(USER) == 1
     (report / "tried.html").write_text(tried, encoding="utf-8")
-    dom = chromium(
-        f"--user-data-dir={report / 'profile'}", "--virtual-time-budget=10000", "--window-size=1200,900", "--dump-dom",
-        (report / "tried.html").as_uri(),
-    )  # fmt: skip
-    match = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
-    assert match, dom[-2000:]
-    return json.loads(html.unescape(match.group(1)))
+    page_of_the_test = (report / "tried.html").as_uri()
+    return browser.found(report / "profile", page_of_the_test, "--virtual-time-budget=10000", "--window-size=1200,900")
 
 
 def test_no_error_on_the_console(found):
@@ -135,7 +114,7 @@ def test_a_screenshot_is_kept(report, name, width, dark):
     kept.mkdir(parents=True, exist_ok=True)
     target = kept / f"paper-{name}.png"
     target.unlink(missing_ok=True)
-    chromium(
+    browser.chromium(
         f"--user-data-dir={report / 'profile'}", f"--window-size={width},1600", f"--screenshot={target}",
         *(["--blink-settings=preferredColorScheme=0"] if dark else []), (report / "index.html").as_uri(),
     )  # fmt: skip

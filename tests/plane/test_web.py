@@ -4,18 +4,13 @@ The browser opens a page of the test's own (same origin, so that it may look ins
 uses it, and writes what it found into the document; `--dump-dom` prints that.
 """
 
-import html
-import json
-import re
-import shutil
-import subprocess
-
 import pytest
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from solarjax.plane.web import pages
 from tests.plane.front import front
+from tests.support import browser
 
 DRIVER = """<!doctype html><iframe id="f" width="1200" height="900"></iframe><script>
 const problems = [], found = {};
@@ -68,16 +63,6 @@ const until = async (what, done) => {
 </script>"""
 
 
-def chromium(*arguments):
-    binary = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
-    if binary is None:
-        pytest.fail("no Chromium found; on Debian: apt-get install -y --no-install-recommends chromium")
-    base = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-    done = subprocess.run([binary, *base, *arguments], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory):
     with front(tmp_path_factory.mktemp("web")) as made:
@@ -108,11 +93,7 @@ def plane(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(plane, tmp_path_factory):
     profile = tmp_path_factory.mktemp("profile")
-    dom = chromium(f"--user-data-dir={profile}", "--timeout=30000", "--virtual-time-budget=60000", "--dump-dom",
-                   f"{plane.url}/drive")  # fmt: skip
-    match = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
-    assert match, dom[-2000:]
-    return json.loads(html.unescape(match.group(1)))
+    return browser.found(profile, f"{plane.url}/drive", "--timeout=30000", "--virtual-time-budget=60000")
 
 
 def test_nothing_goes_wrong_in_the_browser(found):
