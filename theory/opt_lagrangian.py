@@ -14,7 +14,6 @@ last one ended: with that, T = N = 2000 and K = 50 converges.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -25,7 +24,7 @@ from scipy.optimize import minimize
 
 from theory.errors import TheoryError
 from theory.model import Batch
-from theory.opt_relaxed import Gains, free_fills, gains
+from theory.opt_relaxed import Gains, free_fills, gains, insertion_price
 
 STAGES = ((0.1, 0.18), (0.03, 0.18), (0.01, 0.22), (0.003, 0.22), (0.001, 0.2))
 """(temperature of the soft minimum in units of loss, share of the iterations)."""
@@ -75,21 +74,18 @@ def lagrangian_bound(batch: Batch, iterations: int = 300) -> Bound:
         on one core.
 
     Raises:
-      TheoryError: several instances, the action class `store_step`, or iterations < 1.
+      TheoryError: several instances, or iterations < 1.
     """
     if iterations < 1:
         raise TheoryError(f"iterations = {iterations} must be >= 1")
     found = gains(batch)
-    lam, capacity = float(batch.lam[0]), batch.capacity
-    steps, items = found.gain.shape
-    # q starts near the gain that a random full cache already has; p near 0: a large p makes D hopelessly negative.
-    spare = min(items - 1, max(1, items // capacity) * found.slots)
-    q = 0.9 * np.partition(found.gain, items - 1 - spare, axis=1)[:, items - 1 - spare]
-    prices = np.concatenate([np.full(steps, 1e-3), q])
+    lam, capacity = insertion_price(batch), batch.capacity
+    steps = len(found.gain)
+    prices = first_prices(found, capacity)
     fixed = (jnp.asarray(found.gain, jnp.float32), jnp.asarray(found.may), jnp.asarray(found.start), jnp.float32(lam))
 
     def cost(x: np.ndarray, heat: float) -> tuple[float, np.ndarray]:
-        value, slope = _soft_dual(jnp.asarray(x, jnp.float32), jnp.float32(heat), *fixed, capacity, found.slots)
+        value, slope = _climb(jnp.asarray(x, jnp.float32), jnp.float32(heat), *fixed, capacity, found.slots)
         return -float(value), -np.asarray(slope, np.float64)
 
     def certified(x: np.ndarray) -> float:
@@ -117,9 +113,18 @@ def lagrangian_bound(batch: Batch, iterations: int = 300) -> Bound:
     return Bound(max(value, 0.0), best[:steps], best[steps:], history)
 
 
-@functools.partial(jax.jit, static_argnames=("capacity", "slots"))
-@functools.partial(jax.value_and_grad, argnums=0)
-def _soft_dual(
+def first_prices(found: Gains, capacity: int) -> np.ndarray:
+    """`[2 T]` (p, q) to start from.
+
+    q is near the gain that a random full cache already has; p near 0: a large p makes D hopelessly negative.
+    """
+    steps, items = found.gain.shape
+    spare = min(items - 1, max(1, items // capacity) * found.slots)
+    q = 0.9 * np.partition(found.gain, items - 1 - spare, axis=1)[:, items - 1 - spare]
+    return np.concatenate([np.full(steps, 1e-3), q])
+
+
+def soft_dual(
     prices: Array, heat: Array, gain: Array, may: Array, start: Array, lam: Array, capacity: int, slots: int
 ) -> Array:
     """The softened dual without its constant, at `prices [2 T]` = (p, q); differentiated by JAX."""
@@ -138,3 +143,6 @@ def _soft_dual(
     zero = jnp.zeros(gain.shape[1], gain.dtype)
     (out, held), _ = lax.scan(step, (zero, zero), (gain, may, p, q), reverse=True)
     return jnp.where(start, held, out).sum() - capacity * p.sum() - slots * q.sum()
+
+
+_climb = jax.jit(jax.value_and_grad(soft_dual), static_argnames=("capacity", "slots"))

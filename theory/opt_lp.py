@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from theory.errors import TheoryError
 from theory.model import Batch
 from theory.opt_lagrangian import certificate
-from theory.opt_relaxed import free_fills, gains
+from theory.opt_relaxed import free_fills, gains, insertion_price
 
 MAX_VARIABLES = 200_000
 
@@ -55,7 +55,7 @@ def lp_bound(batch: Batch) -> LinearBound:
     upper = np.ones((3, steps, items))
     upper[0, 0] = found.start
     upper[2] = found.may
-    cost = np.concatenate([np.zeros(cells), -found.gain.ravel(), np.full(cells, batch.lam[0])])
+    cost = np.concatenate([np.zeros(cells), -found.gain.ravel(), np.full(cells, insertion_price(batch))])
     bounds = np.stack([np.zeros(3 * cells), upper.ravel()], axis=1)
     done = linprog(
         cost, A_ub=sparse.vstack(rows, format="csr"), b_ub=np.concatenate(limits), bounds=bounds, method="highs"
@@ -63,6 +63,6 @@ def lp_bound(batch: Batch) -> LinearBound:
     if done.status != 0:
         raise TheoryError(f"HiGHS found no optimum: {done.message}")
     price = np.maximum(-done.ineqlin.marginals[: 2 * steps], 0).reshape(2, steps)
-    certified = certificate(found, float(batch.lam[0]), batch.capacity, price[0], price[1])
+    certified = certificate(found, insertion_price(batch), batch.capacity, price[0], price[1])
     free = free_fills(batch)
     return LinearBound(max(float(found.asked.sum() + done.fun) - free, 0.0), max(certified - free, 0.0))

@@ -36,14 +36,10 @@ def gains(batch: Batch) -> Gains:
     """The relaxed gains of one instance.
 
     Raises:
-      TheoryError: several instances, or the action class `store_step`, in which one lam pays for many changes.
+      TheoryError: several instances.
     """
     if len(batch) != 1:
         raise TheoryError(f"one instance at a time, this batch has {len(batch)}")
-    if batch.conventions.actions == "store_step":
-        raise TheoryError(
-            "the relaxation prices every insertion; it knows actions = online and store_item, not store_step"
-        )
     relevance, near = batch.relevance[0], batch.similarity[0]
     total = relevance.sum(axis=1, keepdims=True)
     table = {
@@ -59,9 +55,19 @@ def gains(batch: Batch) -> Gains:
     items = np.arange(batch.num_items)
     start = np.isin(items, batch.conventions.initial)
     may = batch.arrival[0][:, None] == items
-    if batch.conventions.actions == "store_item":
+    if batch.conventions.actions != "online":
         may = np.logical_or.accumulate(may, axis=0) | start
     return Gains(np.where(asked[:, None], table[batch.query[0]], 0.0), slots, asked, may, start)
+
+
+def insertion_price(batch: Batch) -> float:
+    """What the relaxation charges for one insertion of one instance, never more than it costs.
+
+    lam, where every insertion is paid for. In the class `store_step` one lam pays for all changes of a step; those
+    insert at most K items, so lam / K each is a lower bound.
+    """
+    lam = float(batch.lam[0])
+    return lam / batch.capacity if batch.conventions.actions == "store_step" else lam
 
 
 def free_fills(batch: Batch) -> float:

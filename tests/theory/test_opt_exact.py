@@ -18,6 +18,7 @@ from theory.opt_colex import colex_cost, colex_path
 from theory.opt_exact import exact_cost, exact_path, paid_switches
 from theory.opt_heuristics import beam, best_static
 from theory.opt_lagrangian import certificate, lagrangian_bound
+from theory.opt_lagrangian_batch import lagrangian_bounds
 from theory.opt_lp import lp_bound
 from theory.opt_relaxed import gains
 
@@ -80,6 +81,9 @@ def test_exact_is_brute_force(world, actions):
     want = by_force(batch, losses)
     plan = exact_path(batch)
     np.testing.assert_allclose(plan.cost, want, rtol=0, atol=1e-9)
+    bounds = np.array([bound.value for bound in lagrangian_bounds(batch, 60)])
+    assert (bounds <= want + 1e-9).all()
+    assert bounds.mean() > (0.4 if actions == "store_step" else 0.8) * want.mean()  # and they are not empty
     priced = set_losses(batch, plan.contents[:, :-1]).sum(axis=1)
     priced += batch.lam * paid_switches(batch, plan.contents).sum(axis=1)
     np.testing.assert_allclose(priced, want, rtol=0, atol=1e-9)
@@ -98,6 +102,7 @@ def test_fills_may_be_free(world):
 def test_bounds_and_plans_enclose_opt(world):
     batch, losses = world
     best = by_force(batch, losses)
+    together = lagrangian_bounds(batch, 60)
     rng = np.random.default_rng(5)
     for i in range(SIZE):
         one = batch.take(i)
@@ -111,6 +116,9 @@ def test_bounds_and_plans_enclose_opt(world):
         linear, dual = lp_bound(one), lagrangian_bound(one, 40)
         assert max(linear.certified, linear.value, dual.value) <= best[i] + 1e-7
         assert dual.value <= linear.value + 1e-6
+        # The vmapped ascent is one instance's own: alone or among a thousand.
+        assert lagrangian_bounds(one, 60)[0].value == pytest.approx(together[i].value, abs=1e-6)
+        assert together[i].value == pytest.approx(dual.value, abs=0.1)
         assert linear.certified >= linear.value - 1e-6
         again = certificate(gains(one), float(one.lam[0]), one.capacity, dual.capacity_price, dual.slot_price)
         assert dual.value == pytest.approx(max(again, 0.0), abs=1e-12)
@@ -176,5 +184,5 @@ def test_impossible_sizes_are_refused():
         lagrangian_bound(one, 0)
     with pytest.raises(TheoryError, match="prices must be finite and >= 0"):
         certificate(gains(one), 1.0, 10, -np.ones(4), np.zeros(4))
-    with pytest.raises(TheoryError, match="store_step"):
-        lagrangian_bound(dataclasses.replace(one, conventions=Conventions(actions="store_step")))
+    with pytest.raises(TheoryError, match="iterations = 0"):
+        lagrangian_bounds(one, 0)
