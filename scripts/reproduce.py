@@ -61,14 +61,14 @@ def synthetic(quick: bool) -> list[Batch]:
     working_set = [run("working_set", "working_set", capacities=some)]
     drift = [run("topic_drift", "topic_drift", capacities=(10, 20) if quick else (10, 20, 40))]
     if quick:
-        # One process: padded to one size, and with one capacity per slot count, all seven share two programs a policy.
+        # One process: padded to one size, with capacities within a factor of two, all seven share a program per policy.
         return [[*working_set, *drift, *cycling]]
     working_set.append(run("working_set-zipf", "working_set", "popularity=zipf", capacities=some))
     return [cycling, working_set, drift]
 
 
 def dialogues(quick: bool, kind: str, files: tuple[Path, ...]) -> Batch:
-    """Real conversations under the protocols without a language model: 10 seeds of the schedule, or 100."""
+    """Real conversations under the protocols without a language model: 5 seeds of the schedule, or 100."""
     variants = [("P2", ("mean=100",)), ("P1", ())]
     if not quick:
         variants += [("P2", ("mean=30",)), ("P2", ("mean=300",))]
@@ -77,7 +77,7 @@ def dialogues(quick: bool, kind: str, files: tuple[Path, ...]) -> Batch:
         ON_DIALOGUES if quick else f"{ON_DIALOGUES},solar_paper,solar_e_paper,random,bernoulli",
         # Within a factor of two: one program per policy.
         capacities=(30, 50) if quick else (10, 20, 50, 100),
-        seeds=tuple(range(10 if quick else 100)),
+        seeds=tuple(range(5 if quick else 100)),
     )
     return [
         Run("-".join([kind, protocol, *settings]),

@@ -23,7 +23,15 @@ ALLOWED = {
         {"encoders"},
     ),
     "analysis": ({"numpy", "scipy", "xarray"}, {"core", "analysis"}),
-    "report": ({"numpy", "xarray", "matplotlib", "jinja2"}, {"core", "analysis", "report"}),
+    "report": ({"numpy", "xarray", "matplotlib", "jinja2"}, {"core", "analysis", "report", "scale.zarr_store"}),
+    "scale": (
+        {"jax", "numpy", "xarray", "zarr", "ray"},
+        {"scale", "core", "policies", "workloads", "provenance", ""},
+    ),
+    "bench": (
+        {"jax", "numpy", "scipy", "numba", "matplotlib"},
+        {"bench", "core", "policies", "workloads", "report.figures", "provenance", ""},
+    ),
     # The encoder is reached through importlib, so that a plane without one never meets jax.
     "plane": (
         {
@@ -60,6 +68,8 @@ ALLOWED = {
             "encoders",
             "analysis",
             "report",
+            "scale",
+            "bench",
             "provenance",
             "",
         },

@@ -97,9 +97,9 @@ def _ascend(
     optimiser = optax.scale_by_adam(b1=0.8, b2=0.95)
 
     def slope(x: Array) -> Array:
-        return jax.vmap(
-            jax.grad(lambda one, *rest: soft_dual(one, jnp.float32(heat), *rest, capacity=capacity, slots=slots))
-        )(x, gain, may, start, lam)
+        return jax.vmap(jax.grad(lambda one, *rest: soft_dual(one, jnp.float32(heat), *rest, capacity, slots)))(
+            x, gain, may, start, lam
+        )
 
     def step(carry: tuple, number: Array) -> tuple[tuple, None]:
         x, state = carry

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import solarjax
-from solarjax.cli import data, plane, policies, replay, report, run, trace, vllm, workloads
+from solarjax.cli import bench, data, plane, policies, replay, report, run, trace, vllm, workloads
 from solarjax.cli.errors import run_guarded
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ for _name, _function, _short in (
     ("data", data.data, "Where data sets come from; check or fetch them."),
     ("replay", replay.replay, "Replay questions through a language model under each policy."),
     ("report", report.report, "Render stored runs as HTML, Markdown and CSV."),
+    ("bench", bench.bench, "Measure how fast this machine runs the policies."),
 ):
     app.command(_name, short_help=_short)(_function)
 app.add_typer(trace.app, name="trace")

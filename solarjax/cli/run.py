@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,6 +63,26 @@ def run(
         bool,
         typer.Option("--no-compile-cache", help="Do not keep compiled programs in ~/.cache/solarjax/xla."),
     ] = False,
+    store: Annotated[
+        str, typer.Option(help="netcdf, or zarr: results fill up on disk (see docs/scale.md).")
+    ] = "netcdf",
+    launcher: Annotated[str, typer.Option(help="local, array, distributed or ray (see docs/scale.md).")] = "local",
+    processes: Annotated[
+        int | None, typer.Option(help="array, distributed: how many processes share the work.")
+    ] = None,
+    process: Annotated[int | None, typer.Option(help="array, distributed: which of them this is, from 0.")] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="distributed: process 0 (default: found by jax).")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="distributed: seconds to wait for silent processes.")] = 600.0,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="ray: a running cluster, or auto (default: one for this run)."),
+    ] = None,
+    ray_gpus: Annotated[float, typer.Option(help="ray: GPUs of each task.")] = 0.0,
+    status: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Say how far the run in DIR is, and do nothing else.")
+    ] = None,
 ) -> None:
     """Sweep memory policies over a workload or over recorded traces.
 
@@ -77,9 +98,15 @@ def run(
       solarjax run --jsonl mine.jsonl --capacities 100 --json rows.json --per-step
     """
     from solarjax.cli import job as jobs
+    from solarjax.cli import launch as launching
     from solarjax.cli import runtime, terminal
     from solarjax.cli.sources import SourceSpec
 
+    if status is not None:
+        from solarjax.scale.status import status as look
+
+        print(look(status).line())
+        return
     named = {
         "--workload": workload, "--trace": trace, "--jsonl": jsonl,
         "--locomo": locomo, "--friendsqa": friendsqa, "--dialsim": dialsim,
@@ -102,10 +129,25 @@ def run(
         like_at=like_at, root_seed=root_seed, per_step=per_step,
         memory_bytes=size_in_bytes("--memory", memory),
     )  # fmt: skip
+    launch = launching.Launch(
+        launcher, store, processes, process, coordinator, timeout, ray_address, ray_gpus
+    )  # fmt: skip
+    launch.check(out)
     _check_writable(json_file)
+    launch.join()
     runtime.start(devices, not no_compile_cache)
+    outcome: Outcome | None
     with terminal.progress(quiet) as bar:
-        outcome = jobs.execute(job, out, bar)
+        if launch.plain:
+            outcome = jobs.execute(job, out, bar)
+        else:
+            outcome = launching.execute(job, launch, out, bar, not no_compile_cache)
+    if outcome is None:
+        if not quiet and out is not None:
+            from solarjax.scale.status import status as look
+
+            print(look(out).line(), file=sys.stderr)
+        return
     _deliver(outcome, out, json_file, quiet)
 
 
@@ -121,7 +163,6 @@ def _check_writable(json_file: str | None) -> None:
 
 def _deliver(outcome: Outcome, out: Path | None, json_file: str | None, quiet: bool) -> None:
     import json
-    import sys
 
     from solarjax.cli import terminal
     from solarjax.cli.rows import rows

@@ -53,8 +53,16 @@ def start(devices: int | None = None, compile_cache: bool = True) -> None:
             f"--devices {devices} is not possible: jax has {jax.local_device_count()} "
             f"{jax.devices()[0].platform} device(s) here"
         )
+    if compile_cache:
+        keep_programs()
+
+
+def keep_programs() -> None:
+    """Keeps compiled programs on disk, see `compile_cache_folder`."""
+    import jax
+
     folder = compile_cache_folder()
-    if compile_cache and folder is not None:
+    if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:

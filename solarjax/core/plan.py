@@ -32,13 +32,13 @@ def slot_groups(
 ) -> tuple[SlotGroup, ...]:
     """Groups capacities so that no lane pays for more than twice its slots.
 
-    N is the largest capacity of the group, and the smallest is more than N / 2. A capacity above the item count needs
+    N is the largest capacity of the group, and the smallest is at least N / 2. A capacity above the item count needs
     no more slots than there are items: nothing is ever evicted.
     """
     need = sorted({min(c, num_items) for c in capacities})
     sizes: list[int] = []
     for slots in reversed(need):
-        if not sizes or slots * 2 <= sizes[-1]:
+        if not sizes or slots * 2 < sizes[-1]:
             sizes.append(slots)
     groups: dict[int, list[Combo]] = {n: [] for n in sizes}
     for capacity in sorted(set(capacities)):

@@ -1,6 +1,7 @@
 """Results on disk: one folder per run, holding the dataset and where it comes from.
 
 DIR/result.nc         the dataset of `sweep`, netCDF
+DIR/result.zarr       or, of `--store zarr`, the same filled while it is computed (`scale.zarr_store`)
 DIR/provenance.json   command, configuration, versions, device; written last, so it marks a complete run
 DIR/figures/          pictures of this run
 DIR/chunks-*/         finished parts of a run that was stopped; removed once result.nc is there
@@ -19,7 +20,7 @@ from typing import Any
 
 import xarray as xr
 
-RESULT, PROVENANCE, CHUNKS = "result.nc", "provenance.json", "chunks-"
+RESULT, PROVENANCE, CHUNKS, ZARR = "result.nc", "provenance.json", "chunks-", "result.zarr"
 
 
 class StoreError(ValueError):
@@ -28,7 +29,7 @@ class StoreError(ValueError):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One complete run: its folder, the dataset (in memory) and the provenance record."""
+    """One complete run: its folder, the dataset (in memory, or read from a zarr store) and the provenance record."""
 
     path: Path
     data: xr.Dataset
@@ -84,6 +85,15 @@ def save(path: Path, data: xr.Dataset, provenance: Mapping[str, Any]) -> StoredR
         str(name): {"zlib": True, "complevel": 4} for name, v in data.data_vars.items() if v.size > 1024
     }
     write_atomically(path / RESULT, lambda t: data.to_netcdf(t, engine="h5netcdf", encoding=encoding))
+    return seal(path, data, provenance)
+
+
+def seal(path: Path, data: xr.Dataset, provenance: Mapping[str, Any]) -> StoredRun:
+    """Marks a run whose dataset is on disk already as complete, and removes what it was made from.
+
+    Raises:
+      StoreError: if the folder cannot be written to.
+    """
     text = json.dumps(provenance, indent=1, sort_keys=True, allow_nan=False) + "\n"
     write_text(path / PROVENANCE, text)
     for rest in path.glob(f"{CHUNKS}*"):
@@ -99,12 +109,20 @@ def load(path: Path) -> StoredRun:
     """
     try:
         provenance = json.loads((path / PROVENANCE).read_text(encoding="utf-8"))
-        data = xr.load_dataset(path / RESULT, engine="h5netcdf")
+        data = _read(path)
     except (OSError, ValueError) as problem:
         raise StoreError(f"{path} holds no readable run: {problem}") from None
     if not isinstance(provenance, dict) or not {"config", "command", "code"} <= provenance.keys():
         raise StoreError(f"{path / PROVENANCE} is no provenance record (config, command and code are needed)")
     return StoredRun(path, data, provenance)
+
+
+def _read(path: Path) -> xr.Dataset:
+    if (path / ZARR).exists() and not (path / RESULT).exists():
+        from solarjax.scale.zarr_store import open_results
+
+        return open_results(path / ZARR)
+    return xr.load_dataset(path / RESULT, engine="h5netcdf")
 
 
 def find(root: Path) -> list[StoredRun]:

@@ -108,14 +108,14 @@ def test_a_file_in_the_way_is_reported(tmp_path: Path) -> None:
         store(tmp_path / "taken")
 
 
-@pytest.mark.parametrize("call", ["mkdir", "replace"])
+@pytest.mark.parametrize("call", ["mkdir", "link"])
 def test_an_unwritable_directory_is_reported(tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated, since permissions do not stop root: the folder cannot be made, or the header not be put there."""
 
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(*((Path, "mkdir", refuse) if call == "mkdir" else (os, "replace", refuse)))
+    monkeypatch.setattr(*((Path, "mkdir", refuse) if call == "mkdir" else (os, "link", refuse)))
     with pytest.raises(SweepError) as caught:
         store(tmp_path)
     assert str(caught.value) == f"cannot write to {tmp_path}: Permission denied"

@@ -15,8 +15,8 @@ capacity_lists = st.lists(st.integers(1, 3000), min_size=1, max_size=20, unique=
 
 @settings(max_examples=200, derandomize=True, database=None, deadline=None)
 @given(capacity_lists, st.integers(1, 1000))
-def test_no_lane_pays_for_twice_its_slots(capacities: list[int], num_items: int) -> None:
-    """Each combination runs once, fits its group's slots, and uses more than half of them."""
+def test_no_lane_pays_for_more_than_twice_its_slots(capacities: list[int], num_items: int) -> None:
+    """Each combination runs once, fits its group's slots, and uses at least half of them."""
     grid = {"lam": [1.0, 5.0], "p": [0.1, 0.2, 0.3]}
     groups = slot_groups(capacities, num_items, grid)
     combos = [combo for group in groups for combo in group.combos]
@@ -26,16 +26,16 @@ def test_no_lane_pays_for_twice_its_slots(capacities: list[int], num_items: int)
     for group in groups:
         assert group.axes == ("lam", "p")
         used = [min(combo.capacity, num_items) for combo in group.combos]
-        assert max(used) == group.num_slots and 2 * min(used) > group.num_slots
+        assert max(used) == group.num_slots and 2 * min(used) >= group.num_slots
     assert [g.num_slots for g in groups] == sorted({g.num_slots for g in groups})
 
 
 def test_slot_groups_worked() -> None:
-    """10 and 20 differ by a factor of 2, so they part; 30 and 50 share; 200 and 500 hold all 150 items."""
-    groups = slot_groups([10, 20, 30, 50, 200, 500], 150, {})
+    """10 and 20 differ by a factor of 2 and share, 9 is too small; 30 and 50 share; 200 and 500 hold all 150 items."""
+    groups = slot_groups([9, 10, 20, 30, 50, 200, 500], 150, {})
     assert [(g.num_slots, [c.capacity for c in g.combos]) for g in groups] == [
-        (10, [10]),
-        (20, [20]),
+        (9, [9]),
+        (20, [10, 20]),
         (50, [30, 50]),
         (150, [200, 500]),
     ]

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from solarjax.core import execute, parallel
-from solarjax.core import sweep as sweep_module
+from solarjax.core import tasks as tasks_module
 from solarjax.core.chunks import SweepError
 from solarjax.core.dataset import VARIABLES
 from solarjax.core.sweep import sweep
@@ -63,7 +63,7 @@ def test_in_another_memory_budget_and_order(corpora: xr.Dataset) -> None:
 
 def test_in_pieces(corpora: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Combinations over several chunks, and lanes through the scan a few at a time, the last piece padded."""
-    monkeypatch.setattr(sweep_module, "MAX_COMBOS", 2)
+    monkeypatch.setattr(tasks_module, "MAX_COMBOS", 2)
     monkeypatch.setattr(parallel, "sub_block", lambda rules: 4)
     monkeypatch.setattr(execute, "block_runner", parallel.block_runner.__wrapped__)
     labels: list[str] = []

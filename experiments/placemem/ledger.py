@@ -1,0 +1,261 @@
+"""Rows P01 to P07 of the claims ledger, computed from the stored figures and from nothing else.
+
+Each is a `theory.results.CheckResult`, the form that `python -m experiments ledger --rows FILE` takes over. A claim
+that says several things has several rows, which become its sub-verdicts. A part that was not run gives no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from experiments.placemem.table import Row
+from theory.results import CheckResult, Verdict
+
+CUT = 0.61
+"""P01: mean TTFT falls by 61 to 63 %; judged is whether it falls by that much at least."""
+PUBLISHED_STALE = 17
+PUBLISHED_INVALIDATION_MS = 1.09
+PUBLISHED_SLOWER = 0.75
+EQUAL_TTFT = 0.05
+"""P04: 'at no TTFT cost' (20.54 ms against 20.73) is taken as within 5 %."""
+DEPLOYMENT = 340, 3
+REUSE, BASE = ("no_invalidation", "full"), "prompt_only"
+
+
+class Lacking(Exception):
+    """A figure that a verdict needs is not stored."""
+
+
+class Figures:
+    """Stored figures of all parts.
+
+    Args:
+      parts: id -> what `report.load` read.
+    """
+
+    def __init__(self, parts: Mapping[str, Mapping[str, Any]]):
+        self.parts = parts
+        self._rows = {row.key: row for part in parts.values() for row in (Row(**r) for r in part["rows"])}
+
+    def one(self, table: str, condition: str, measure: str, versus: str = "") -> Row:
+        """A figure over all families. Raises `Lacking`."""
+        row = self._rows.get((table, "all", condition, measure, versus))
+        if row is None or row.value is None:
+            raise Lacking(f"{table}: {condition}: {measure}")
+        return row
+
+    def value(self, table: str, condition: str, measure: str, versus: str = "") -> float:
+        """Its value."""
+        value = self.one(table, condition, measure, versus).value
+        assert value is not None
+        return value
+
+    def maybe(self, table: str, condition: str, measure: str, versus: str = "") -> str:
+        """Its value in words, for a note."""
+        row = self._rows.get((table, "all", condition, measure, versus))
+        return "not measured" if row is None or row.value is None else f"{row.value:.3g}"
+
+
+Judge = Callable[[Figures], CheckResult]
+
+
+def results(parts: Mapping[str, Mapping[str, Any]]) -> list[CheckResult]:
+    """All rows that the stored figures allow, in the order of the claims."""
+    figures = Figures(parts)
+    found = []
+    for judge in JUDGES:
+        try:
+            found.append(judge(figures))
+        except Lacking:
+            continue
+    return found
+
+
+def at_least(row: Row, threshold: float) -> Verdict:
+    """holds or refuted if the interval lies on one side of the threshold, else undecided."""
+    assert row.value is not None
+    low, high = (row.value if bound is None else bound for bound in (row.low, row.high))
+    return Verdict.HOLDS if low >= threshold else Verdict.REFUTED if high < threshold else Verdict.UNDECIDED
+
+
+def _result(
+    figures: Figures,
+    table: str,
+    name: str,
+    claim: str,
+    text: str,
+    verdict: Verdict,
+    row: Row,
+    unit: str,
+    *,
+    predicted: float | None = None,
+    condition: str | None = None,
+    notes: str = "",
+    sign: float = 1.0,
+) -> CheckResult:
+    """sign: -1 turns a fall into a cut."""
+    part = figures.parts[table]
+    assert row.value is not None
+    interval = None
+    if row.low is not None and row.high is not None and row.low < row.high:
+        interval = tuple(sorted((sign * row.low, sign * row.high)))
+    config = part["config"]
+    return CheckResult(
+        id=name, claim=text, source=claim, verdict=verdict, condition=condition, figure=sign * row.value,
+        figure_name=f"{row.measure}, {row.condition}" + (f" against {row.versus}" if row.versus else ""), unit=unit,
+        interval=interval, predicted=predicted,  # type: ignore[arg-type]
+        sizes={"n": row.n, **{k: config[k] for k in ("turns", "repeats", "clients", "seconds") if k in config}},
+        keys=max(int(config.get("repeats", 1)), 1), seconds=float(part["seconds"]), counterexample=None,
+        command=str(part["command"]), notes=notes,
+    )  # fmt: skip
+
+
+def _p01(table: str, measure: str, backend: str) -> Judge:
+    def judge(figures: Figures) -> CheckResult:
+        # The claim is about both, so the lesser cut decides.
+        row = max((figures.one(table, c, measure, BASE) for c in REUSE), key=lambda r: r.value or 0.0)
+        assert row.value is not None
+        cut = Row(**{**vars(row), "value": -row.value, "low": _minus(row.high), "high": _minus(row.low)})
+        rivals = {c: figures.maybe(table, c, measure, BASE) for c in ("text_cache", "text_hash")}
+        return _result(
+            figures, table, f"p01-{backend}", "P01", f"reuse cuts mean TTFT by at least 61 % ({backend})",
+            at_least(cut, CUT), row, "share", predicted=0.62, sign=-1.0,
+            notes="Without a plane, texts with the engine's prefix cache on change it by "
+            f"{rivals['text_cache']} (round robin) and {rivals['text_hash']} (consistent hashing).",
+        )  # fmt: skip
+
+    return judge
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def _p02(table: str) -> Judge:
+    def judge(figures: Figures) -> CheckResult:
+        without = figures.one(table, "no_invalidation", "stale selections")
+        full = figures.value(table, "full", "stale selections")
+        verdict, condition = Verdict.REFUTED, None
+        if full == 0 and without.value:
+            same = without.value == PUBLISHED_STALE
+            verdict = Verdict.HOLDS if same else Verdict.HOLDS_UNDER
+            condition = None if same else f"the count is the trace's, which was not published: {without.value:.0f} here"
+        texts = figures.maybe(table, "text_cache", "stale selections")
+        return _result(
+            figures, table, f"p02-{table}", "P02", f"stale selections without invalidation, none with it ({table})",
+            verdict, without, "turns", predicted=float(PUBLISHED_STALE), condition=condition,
+            notes=f"With invalidation {full:.0f}. A store of texts: {texts}, all through what was derived.",
+        )  # fmt: skip
+
+    return judge
+
+
+def _p03(measure: str, name: str) -> Judge:
+    def judge(figures: Figures) -> CheckResult:
+        row = figures.one("invalidation", "1 dependants", measure)
+        low, high = (row.value if bound is None else bound for bound in (row.low, row.high))
+        assert low is not None and high is not None
+        limit = PUBLISHED_INVALIDATION_MS
+        verdict = Verdict.HOLDS if high <= limit else Verdict.REFUTED if low > limit else Verdict.UNDECIDED
+        curve = ", ".join(
+            f"{n:,}: {figures.maybe('invalidation', f'{n} dependants', measure)}" for n in (0, 10, 1000, 100_000)
+        )  # fmt: skip
+        return _result(
+            figures, "invalidation", f"p03-{name}", "P03", f"a correction costs at most 1.09 ms ({name})", verdict, row,
+            "ms", predicted=limit, notes=f"By dependants, ms: {curve}.",
+        )  # fmt: skip
+
+    return judge
+
+
+def _p04_without(figures: Figures) -> CheckResult:
+    row = figures.one("probe", "no_invalidation", "right after")
+    verdict = Verdict.HOLDS if row.value == 0 else Verdict.REFUTED if (row.low or 0) > 0.05 else Verdict.UNDECIDED
+    return _result(figures, "probe", "p04-without", "P04", "without invalidation no answer is right", verdict, row,
+                   "share", predicted=0.0)  # fmt: skip
+
+
+def _p04_full(figures: Figures) -> CheckResult:
+    row = figures.one("probe", "full", "right after")
+    before = figures.value("probe", "full", "right before")
+    verdict = Verdict.HOLDS if row.value == 1 else Verdict.UNDECIDED
+    if verdict is not Verdict.HOLDS and (row.high or 0) < before:
+        verdict = Verdict.REFUTED
+    return _result(figures, "probe", "p04-full", "P04", "with the plane every answer is right", verdict, row, "share",
+                   predicted=1.0, notes=f"Before the corrections {before:.3g} of the answers were right.")  # fmt: skip
+
+
+def _p04_cost(measure: str, name: str) -> Judge:
+    def judge(figures: Figures) -> CheckResult:
+        row = figures.one("probe", "full", measure, "no_invalidation")
+        assert row.value is not None
+        low, high = (row.value if bound is None else bound for bound in (row.low, row.high))
+        inside, outside = -EQUAL_TTFT <= low and high <= EQUAL_TTFT, low > EQUAL_TTFT
+        verdict = Verdict.HOLDS if inside else Verdict.REFUTED if outside else Verdict.UNDECIDED
+        if high < -EQUAL_TTFT:
+            verdict = Verdict.HOLDS  # cheaper costs nothing
+        return _result(figures, "probe", f"p04-{name}", "P04", f"invalidation costs at most 5 % of TTFT ({name})",
+                       verdict, row, "share", predicted=0.0)  # fmt: skip
+
+    return judge
+
+
+def _p05_accuracy(figures: Figures) -> CheckResult:
+    row = figures.one("probe", "text_no_cache", "right after")
+    full = figures.value("probe", "full", "right after")
+    assert row.value is not None
+    apart = (row.high is not None and row.high < full) or (row.low is not None and row.low > full)
+    verdict = Verdict.REFUTED if apart else Verdict.HOLDS if row.value >= full else Verdict.UNDECIDED
+    return _result(figures, "probe", "p05-accuracy", "P05", "texts without reuse are as accurate", verdict, row,
+                   "share", predicted=1.0, notes=f"The plane: {full:.3g}.")  # fmt: skip
+
+
+def _p05_slower(condition: str, name: str) -> Judge:
+    def judge(figures: Figures) -> CheckResult:
+        row = figures.one("probe", condition, "TTFT ms change", "full")
+        return _result(figures, "probe", f"p05-{name}", "P05", f"texts are at least 75 % slower ({name})",
+                       at_least(row, PUBLISHED_SLOWER), row, "share", predicted=PUBLISHED_SLOWER)  # fmt: skip
+
+    return judge
+
+
+def _p06(figures: Figures) -> CheckResult:
+    row = figures.one("deployment", "full", "TTFT ms")
+    turns, repeats = DEPLOYMENT
+    done, config = row.n, figures.parts["deployment"]["config"]
+    enough = done >= turns * repeats and config["turns"] >= turns
+    counted = Row("deployment", "all", "full", "turns answered", float(done), None, None, done)
+    verdict = Verdict.HOLDS if enough else Verdict.HOLDS_UNDER if done else Verdict.REFUTED
+    condition = None if enough else f"{done} turns of {turns * repeats} were run"
+    exact = figures.maybe("deployment", "full", "predictions exact")
+    stale = figures.maybe("deployment", "full", "stale selections")
+    return _result(
+        figures, "deployment", "p06", "P06", "the plane runs end to end on real vLLM", verdict, counted, "turns",
+        predicted=float(turns * repeats), condition=condition,
+        notes=f"Mean TTFT {row.value:.4g} ms, predictions exact {exact}, stale selections {stale}.",
+    )  # fmt: skip
+
+
+def _p07(figures: Figures) -> CheckResult:
+    row = figures.one("concurrency", "snapshot", "violations")
+    close = figures.value("concurrency", "snapshot", "close")
+    caught = [figures.value("concurrency", mode, "violations") for mode in ("ttl", "two_reads")]
+    verdict = Verdict.REFUTED if row.value else Verdict.HOLDS if min(caught) > 0 and close > 0 else Verdict.UNDECIDED
+    return _result(
+        figures, "concurrency", "p07", "P07", "no admission after a correction uses what it ended", verdict, row,
+        "violations", predicted=0.0,
+        notes=f"{row.n} admissions, {close:.0f} within 50 ms after a correction. The checker finds {caught[0]:.0f} "
+        f"violations of a TTL cache and {caught[1]:.0f} of two separate reads.",
+    )  # fmt: skip
+
+
+JUDGES: tuple[Judge, ...] = (
+    _p01("pilot", "modelled TTFT ms change", "scripted engine, modelled"),
+    _p01("probe", "TTFT ms change", "vLLM"),
+    _p02("pilot"), _p02("trace"),
+    _p03("correction ms", "wall time"), _p03("correction CPU ms", "CPU time"),
+    _p04_without, _p04_full, _p04_cost("TTFT ms change", "wall time"), _p04_cost("engine CPU ms change", "CPU time"),
+    _p05_accuracy, _p05_slower("text_no_cache", "no prefix cache"), _p05_slower("text_cache", "prefix cache on"),
+    _p06, _p07,
+)  # fmt: skip

@@ -1,0 +1,190 @@
+"""The parts of the benchmark: what each runs, on which nodes, and which figures it gives."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from experiments.placemem import controls, engines, loop, routing, table
+from experiments.placemem.errors import BenchError
+from experiments.placemem.frontend import Frontend
+from experiments.placemem.loop import Plan, Say
+from solarjax.core.params import suggest
+
+Backend = Literal["standin", "vllm", "none"]
+BLOCKS = (1400, 1400)
+"""KV blocks of the two nodes of a comparison: room for all that its conditions keep."""
+EQUAL, UNEQUAL = (160, 160), (96, 512)
+SMALL = routing.Load("small", 6, 48)
+LARGE = routing.Load("large", 24, 96)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part.
+
+    id: its name and that of its files.  what: in words.  backend: nodes it needs.  claims: rows of the ledger.
+    plan: of a comparison; None for the others.
+    """
+
+    id: str
+    what: str
+    backend: Backend
+    claims: tuple[str, ...]
+    plan: Plan | None = None
+    quick: Plan | None = None
+
+
+LONG_TRACE: dict[str, Any] = {"corrections": 4, "first": 20, "focus": 0.5, "derived": 0.25, "background": 30}
+PARTS: dict[str, Part] = {
+    part.id: part
+    for part in (
+        Part("pilot", "48 turns, all conditions, scripted engines", "standin", ("P01", "P02"),
+             Plan(), Plan(turns=24, first=3)),
+        Part("trace", "340 turns x 3 with derived memory, all conditions, scripted engines", "standin", ("P02",),
+             Plan(turns=340, repeats=3, **LONG_TRACE), Plan(turns=60, **(LONG_TRACE | {"first": 8}))),
+        Part("probe", "correction-follow probe, 48 turns x 3, all conditions, vLLM", "vllm",
+             ("P01", "P04", "P05"), Plan(repeats=3), Plan(turns=24, first=3)),
+        Part("deployment", "340 turns x 3, the plane, vLLM", "vllm", ("P06",),
+             Plan(turns=340, repeats=3, conditions=("full",), answered=0.3, **LONG_TRACE),
+             Plan(turns=60, conditions=("full",), answered=0.3, **(LONG_TRACE | {"first": 8}))),
+        Part("invalidation", "a correction with 0 to 100,000 dependants", "none", ("P03",)),
+        Part("concurrency", "clients that admit while corrections commit, and two controls", "none", ("P07",)),
+        Part("routing-standin", "four rules, equal and unequal nodes, scripted engines", "standin", ()),
+        Part("routing-vllm", "four rules, equal and unequal nodes, vLLM", "vllm", ()),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much to run. None: what the part says.
+
+    quick: the small sizes.  minutes: wall time for the turns, after which a part stops and can be continued.
+    """
+
+    quick: bool = False
+    turns: int | None = None
+    repeats: int | None = None
+    conditions: tuple[str, ...] | None = None
+    minutes: float | None = None
+
+    def plan(self, part: Part) -> Plan:
+        """The plan of a comparison with these sizes. Raises `BenchError` for sizes that cannot be."""
+        plan = part.quick if self.quick else part.plan
+        assert plan is not None
+        plan = replace(
+            plan, turns=plan.turns if self.turns is None else self.turns,
+            repeats=plan.repeats if self.repeats is None else self.repeats,
+            conditions=plan.conditions if self.conditions is None else self.conditions,
+        )  # fmt: skip
+        share = plan.turns // 3
+        return plan if plan.first < share else replace(plan, first=max(share // 3, 1))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a part gave: its configuration, the journal's lines, the rows, whether it is complete, and its seconds."""
+
+    part: Part
+    config: dict[str, Any]
+    records: list[dict[str, Any]]
+    rows: list[table.Row]
+    complete: bool
+    seconds: float
+
+
+def get(name: str) -> Part:
+    """The part of that name. Raises `BenchError` naming the known ones."""
+    if name not in PARTS:
+        raise BenchError(f"unknown part {name!r}{suggest(name, PARTS)} (known: {', '.join(PARTS)})")
+    return PARTS[name]
+
+
+def run(part: Part, options: Options, work: Path, say: Say = print) -> Outcome:
+    """Runs what is missing of a part.
+
+    Args:
+      work: folder of journals.
+
+    Raises:
+      BenchError, ReplayError: a node failed or could not be started; what was answered is kept.
+    """
+    begin = time.monotonic()
+    if part.plan is not None:
+        found = _comparison(part, options, work, say)
+    elif part.id.startswith("routing"):
+        found = _routing(part, options, work, say)
+    else:
+        found = _control(part, options, work, say)
+    return replace(found, seconds=time.monotonic() - begin)
+
+
+def _nodes(part: Part, blocks: tuple[int, ...], say: Say) -> Any:
+    return engines.standin(blocks) if part.backend == "standin" else engines.vllm(blocks, say)
+
+
+def _comparison(part: Part, options: Options, work: Path, say: Say) -> Outcome:
+    plan = options.plan(part)
+    config: dict[str, Any] = {"part": part.id, "backend": part.backend, "blocks": list(BLOCKS), **asdict(plan)}
+    config = {name: list(value) if isinstance(value, tuple) else value for name, value in config.items()}
+    with loop.open_journal(work, part.id, config) as journal:
+        wanted = plan.turns * plan.repeats * len(plan.conditions)
+        complete = sum(r["type"] == "turn" for r in journal.records) >= wanted
+        if not complete:
+            with _nodes(part, BLOCKS, say) as nodes, _frontend(nodes) as front:
+                until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
+                complete = loop.execute(plan, front, journal, until=until, say=lambda t: say(f"{part.id}: {t}"))
+        records = list(journal.records)
+    return Outcome(part, config, records, table.rows(part.id, records, part.backend == "standin"), complete, 0.0)
+
+
+def _routing(part: Part, options: Options, work: Path, say: Say) -> Outcome:
+    loads = (replace(SMALL, requests=12), replace(LARGE, requests=24)) if options.quick else (SMALL, LARGE)
+    repeats = options.repeats or 1
+    config: dict[str, Any] = {
+        "part": part.id, "backend": part.backend, "equal": list(EQUAL), "unequal": list(UNEQUAL),
+        "loads": [asdict(load) for load in loads], "repeats": repeats,
+    }  # fmt: skip
+    with loop.open_journal(work, part.id, config) as journal:
+        for capacity, blocks in (("equal", EQUAL), ("unequal", UNEQUAL)):
+            cells = {routing.cell(r) for r in journal.records if r["last"] and r["capacity"] == capacity}
+            if len(cells) < len(loads) * len(routing.RULES) * repeats:
+                with _nodes(part, blocks, say) as nodes, _frontend(nodes) as front:
+                    routing.execute(front, capacity, loads, repeats, journal, say)
+        records = list(journal.records)
+    return Outcome(part, config, records, routing.rows(part.id, records), True, 0.0)
+
+
+def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="pm") as name:
+        folder = Path(name)
+        if part.id == "invalidation":
+            sizes = controls.DEPENDANTS[:4] if options.quick else controls.DEPENDANTS
+            repeats = options.repeats or 5
+            config: dict[str, Any] = {"part": part.id, "dependants": list(sizes), "repeats": repeats}
+            with loop.open_journal(work, part.id, config) as journal:
+                controls.invalidation(folder, sizes, repeats, journal, say)
+                records = list(journal.records)
+            return Outcome(part, config, records, controls.invalidation_rows(part.id, records), True, 0.0)
+        sizes_: tuple[int, float, float] = (16, 2.0, 20.0) if options.quick else (64, 60.0, 20.0)
+        clients, seconds, rate = sizes_
+        if options.minutes is not None:
+            seconds = min(seconds, 60 * options.minutes)
+        config = {"part": part.id, "clients": clients, "seconds": seconds, "rate": rate}
+        with loop.open_journal(work, part.id, config) as journal:
+            controls.concurrency(folder, clients, seconds, rate, journal, say)
+            records = list(journal.records)
+        return Outcome(part, config, records, controls.concurrency_rows(part.id, records), True, 0.0)
+
+
+@contextmanager
+def _frontend(nodes: engines.Nodes) -> Iterator[Frontend]:
+    """A plane whose database lies in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="pm") as folder, Frontend(nodes, Path(folder)) as front:
+        yield front
