@@ -96,10 +96,12 @@ def _ascend(
     """`count` steps of Adam on `prices [B, 2 T]`; instances do not see each other."""
     optimiser = optax.scale_by_adam(b1=0.8, b2=0.95)
 
+    def dual(x: Array, *instance: Array) -> Array:
+        w, able, resident, price = instance
+        return soft_dual(x, jnp.float32(heat), w, able, resident, price, capacity, slots)
+
     def slope(x: Array) -> Array:
-        return jax.vmap(jax.grad(lambda one, *rest: soft_dual(one, jnp.float32(heat), *rest, capacity, slots)))(
-            x, gain, may, start, lam
-        )
+        return jax.vmap(jax.grad(dual))(x, gain, may, start, lam)
 
     def step(carry: tuple, number: Array) -> tuple[tuple, None]:
         x, state = carry
