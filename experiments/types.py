@@ -165,6 +165,7 @@ class View:
     """What is shown of an artefact.
 
     table, measure: which rows.     title: heading.     figure: draw it against x as well.
+    heat: draw it as a heat map (lines are policies, columns are x) instead of as curves.
     compare: also the table of paired differences.       note: a remark below.
     """
 
@@ -174,6 +175,7 @@ class View:
     figure: bool = True
     compare: bool = True
     note: str = ""
+    heat: bool = False
 
 
 @dataclass(frozen=True)

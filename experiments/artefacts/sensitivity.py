@@ -153,7 +153,7 @@ ARTEFACT = Artefact(
     rows=rows,
     views=(
         View("winner", "lead", "The best policy of each cell, and its lead over FIFO", False, False),
-        View("gap", "difference", "Difference to FIFO by setting (line) and capacity (column)", False, False),
+        View("gap", "difference", "Difference to FIFO by setting (line) and capacity (column)", True, False, heat=True),
         View("K*", "K*", "Transition capacity by working-set size", False, False),
         View("transition", "exponent of K* in the working-set size", "How K* scales", False, False),
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from experiments.render import heatmap
 from experiments.render.tables import select, slug
 from experiments.types import Artefact, Row, View
 from solarjax.report.figures import draw, for_file, for_page, to_svg
@@ -70,7 +71,9 @@ def figure(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> F
     if not chosen:
         return None
     title = view.title + (f", {group}" if group else "")
-    section = RowSection(title, chosen)
     name = slug(artefact.id, view.table, view.measure, group)
-    drawn = draw(cast(Section, section), view.measure)
+    if view.heat:
+        drawn = heatmap.draw(chosen, view.measure)
+    else:
+        drawn = draw(cast(Section, RowSection(title, chosen)), view.measure)
     return Figure(f"figure-{name}", title, name, to_svg(drawn, f"figure-{name}"))
