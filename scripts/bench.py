@@ -12,7 +12,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from solarjax import provenance
 from solarjax.bench import gate, results, sections
 from solarjax.cli.errors import run_guarded
 from solarjax.cli.main import main as solarjax
@@ -24,8 +23,9 @@ def run_gate(update: bool, reference: Path = REFERENCE) -> int:
     """Measures the gate's ratios; the exit code."""
     if update:
         with results.clock() as seconds:
-            rows = sections.measure("compare", gate.SIZES).rows
-        record = provenance.collect(gate.SIZES.plain(), "scripts/bench --gate --update", seconds())
+            done = sections.measure("compare", gate.SIZES)
+        rows, devices = done.rows, {done.name: done.device}
+        record = results.record(gate.SIZES.plain(), "scripts/bench --gate --update", seconds(), devices)
         results.write(reference, results.text(gate.document(rows, record)))
         shown = ", ".join(f"{row['policy']} {row['ratio']:.2f}" for row in rows)
         print(f"gate: stored {shown} in {reference.name}")

@@ -41,7 +41,7 @@ def test_every_command_has_help_and_stands_in_the_readme():
     names = [name for name, _ in commands()]
     of_plane = ("serve", "token", "backup", "restore", "capsule", "correct", "audit", "nodes")
     plane = {f"plane {name}" for name in of_plane}
-    known = {"run", "replay", "policies", "workloads", "data", "report", "trace import", "trace info"}
+    known = {"run", "replay", "policies", "workloads", "data", "report", "bench", "trace import", "trace info"}
     vllm = {f"vllm {name}" for name in ("up", "status", "down")}
     assert sorted(names) == sorted(known | plane | vllm)
     for name, callback in commands():

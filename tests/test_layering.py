@@ -42,6 +42,7 @@ ALLOWED = {
             "starlette",
             "uvicorn",
             "httpx2",
+            "aiohttp",
             "prometheus_client",
             "zmq",
             "msgspec",
@@ -197,6 +198,7 @@ def test_the_rule_lets_a_right_import_pass(module, source):
         ("solarjax.plane.catalogue", ["jax", "flax", "fastapi", "httpx2"]),
         ("solarjax.plane.server, solarjax.plane.api.app, solarjax.plane.client", ["jax", "flax", "scipy", "xarray"]),
         ("solarjax.report.render", ["jax", "matplotlib", "jinja2"]),
+        ("solarjax.bench.sections, solarjax.bench.results, solarjax.bench.render", ["jax", "numpy", "numba"]),
     ],
 )
 def test_importing_is_cheap(module, absent):

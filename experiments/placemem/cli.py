@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -62,6 +62,7 @@ def run(
     repeats: Annotated[int | None, typer.Option(min=1, help="Repeats, each with a key of its own.")] = None,
     conditions: Annotated[str | None, typer.Option(help="Conditions, separated by commas.")] = None,
     minutes: Annotated[float | None, typer.Option(min=0.01, help="Stop a part's turns after so long.")] = None,
+    background: Annotated[int | None, typer.Option(min=1, help="Sentences of the long documents.")] = None,
     out: Out = OUT,
     work: Work = WORK,
 ) -> None:
@@ -74,7 +75,7 @@ def run(
     from experiments.placemem.parts import PARTS, Options
 
     chosen = tuple(part.strip() for part in conditions.split(",")) if conditions else None
-    _run(list(parts or PARTS), Options(quick, turns, repeats, chosen, minutes), out, work)
+    _run(list(parts or PARTS), Options(quick, turns, repeats, chosen, minutes, background), out, work)
 
 
 @app.command()
@@ -82,6 +83,8 @@ def routing(
     backend: Annotated[Literal["standin", "vllm"], typer.Option(help="Scripted engines or real vLLM.")] = "standin",
     quick: Quick = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Repeats, each with a key of its own.")] = None,
+    requests: Annotated[int | None, typer.Option(min=2, help="Of the large working set; the small has half.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.01, help="Stop each pair of nodes after so long.")] = None,
     out: Out = OUT,
     work: Work = WORK,
 ) -> None:
@@ -93,7 +96,7 @@ def routing(
     """
     from experiments.placemem.parts import Options
 
-    _run([f"routing-{backend}"], Options(quick, repeats=repeats), out, work)
+    _run([f"routing-{backend}"], Options(quick, repeats=repeats, minutes=minutes, requests=requests), out, work)
 
 
 @app.command()
@@ -112,17 +115,19 @@ def render(out: Out = OUT) -> None:
 
 def _run(names: Sequence[str], options: object, out: Path, work: Path) -> None:
     from experiments.placemem import parts, report
+    from experiments.placemem.pool import Pool
 
     assert isinstance(options, parts.Options)
     chosen = [parts.get(name) for name in dict.fromkeys(names)]
     for part in chosen:
         if part.plan is not None:
             options.plan(part)  # sizes that cannot be are refused before anything starts
-    for part in chosen:
-        with _ends_orderly():
-            outcome = parts.run(part, options, work, typer.echo)
-        path = report.save(outcome, out, _command(part.id, options))
-        typer.echo(f"{part.id}: {path}" + ("" if outcome.complete else " (the same command continues)"))
+    real = any(part.backend == "vllm" for part in chosen)
+    with _ends_orderly(), Pool(typer.echo) if real else nullcontext() as pool:
+        for part in chosen:
+            outcome = parts.run(part, options, work, pool, typer.echo)
+            path = report.save(outcome, out, _command(part.id, options))
+            typer.echo(f"{part.id}: {path}" + ("" if outcome.complete else " (the same command continues)"))
     report.render(out)
 
 
@@ -134,7 +139,8 @@ def _command(part: str, options: object) -> str:
     words = ["python", "-m", "experiments.placemem"]
     words += ["routing", "--backend", part.removeprefix("routing-")] if part.startswith("routing-") else ["run", part]
     words += ["--quick"] if options.quick else []
-    given = {"turns": options.turns, "repeats": options.repeats, "minutes": options.minutes}
+    names = ("turns", "repeats", "minutes", "background", "requests")
+    given = {name: getattr(options, name) for name in names}
     for name, value in given.items():
         words += [f"--{name}", f"{value:g}"] if value is not None else []
     words += ["--conditions", ",".join(options.conditions)] if options.conditions else []

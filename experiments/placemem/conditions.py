@@ -30,7 +30,7 @@ from solarjax.plane.placement import layout
 from solarjax.plane.placement.config import Rule
 
 MAX_TOKENS = 14
-"""Enough for an identifier in a sentence."""
+"""Enough for an identifier in the sentence in which the small model puts it; with 10 it is cut off."""
 _SOURCE = Provenance(source="benchmark")
 
 

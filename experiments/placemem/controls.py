@@ -16,7 +16,7 @@ from typing import Any
 from experiments.placemem.loop import Say
 from experiments.placemem.table import Row, mean
 from scripts.plane import stress
-from scripts.plane.bench import World
+from scripts.plane.bench_corrections import World
 from solarjax.plane.catalogue import Catalogue
 from solarjax.replay.journal import Journal
 

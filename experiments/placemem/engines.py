@@ -12,13 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from solarjax.replay import processes, server
-from solarjax.replay.server_options import ServerOptions, available_cores
+from solarjax.replay.server_options import ServerOptions
 from solarjax.replay.server_state import Record
 
 NAMES = "abcdefgh"
@@ -95,35 +94,8 @@ def standin(blocks: Sequence[int]) -> Iterator[Nodes]:
         yield Nodes("standin", MODEL, nodes, facts, lambda: [engine.published for engine in made])
 
 
-@contextlib.contextmanager
-def vllm(blocks: Sequence[int], say: Callable[[str], None] = lambda text: None) -> Iterator[Nodes]:
-    """Real servers with caches of so many blocks of 32 tokens, one core each where there are enough.
-
-    Raises:
-      ServerFailed, BadOption: see `solarjax.replay.server.up`.
-    """
-    cores = available_cores()
-    with tempfile.TemporaryDirectory(prefix="pm") as folder:
-        options = [
-            ServerOptions(
-                name=f"placemem-{os.getpid()}-{NAMES[i]}", port=0, served_name=SERVED, kv_blocks=count,
-                max_model_len=min(MAX_MODEL_LEN, count * 32), cores=(cores[i % len(cores)],),
-                kv_events=Path(folder) / "kv", dev_mode=True,
-            )
-            for i, count in enumerate(blocks)
-        ]  # fmt: skip
-        with guarded([option.name for option in options]):
-            try:
-                say(f"starting {len(options)} servers")
-                with ThreadPoolExecutor(len(options)) as pool:
-                    records = list(pool.map(lambda option: server.up(option)[0], options))
-                yield _running(records, options)
-            finally:
-                for option in options:
-                    server.down(option.name)
-
-
-def _running(records: Sequence[Record], options: Sequence[ServerOptions]) -> Nodes:
+def running(records: Sequence[Record], options: Sequence[ServerOptions]) -> Nodes:
+    """Real servers as nodes."""
     nodes = tuple(
         Node(
             {"name": NAMES[i], "url": record.url, "model": SERVED, "tokenizer": record.path,

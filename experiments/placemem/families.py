@@ -27,6 +27,11 @@ def background(draw: random.Random, about: str, sentences: int) -> str:
     )
 
 
+def beside(sizes: w.Sizes) -> int:
+    """Sentences of the short documents beside the long one."""
+    return min(6, max(1, sizes.background // 5))
+
+
 @dataclass(frozen=True)
 class Plan:
     """What one turn is about, before corrections are known. sides: further documents between background and answer."""
@@ -58,7 +63,7 @@ def support(draw: random.Random, sizes: w.Sizes) -> Material:
     customers = [f"customer-{i}" for i in range(4)]
     handbook = w.Document("support-handbook", background(draw, "support", sizes.background), "stable", "handbook")
     histories = tuple(
-        w.Document(name, f"{name} wrote before. {background(draw, 'customer', 6)}", kind="history")
+        w.Document(name, f"{name} wrote before. {background(draw, 'customer', beside(sizes))}", kind="history")
         for name in customers
     )
 
@@ -80,7 +85,8 @@ def coding(draw: random.Random, sizes: w.Sizes) -> Material:
     modules = [f"module-{label.split()[0]}" for label in labels]
     rules = w.Document("coding-rules", background(draw, "code", sizes.background), "stable", "rules")
     notes = tuple(
-        w.Document(name, f"Notes on {name}. {background(draw, 'module', 6)}", kind="notes") for name in modules
+        w.Document(name, f"Notes on {name}. {background(draw, 'module', beside(sizes))}", kind="notes")
+        for name in modules
     )
     loop = {"subject": draw.randrange(len(labels)), "left": 0}
 
@@ -190,7 +196,7 @@ def _events(
             family=made.name, number=number, session=plan.session, subject=label, wants=wants,
             capsules=(made.documents[0].id, *plan.sides, last), question=w.question(label),
             after=bool(before[label]), expected=current[label], old=before[label],
-            answer=draw.random() < sizes.answered,
+            answer=draw.random() < sizes.answered or bool(before[label]),
         )  # fmt: skip
 
 

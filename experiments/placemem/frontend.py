@@ -28,6 +28,7 @@ from solarjax.plane.placement.config import Rule
 from solarjax.plane.placement.routing import Router
 from solarjax.plane.services import build
 from solarjax.plane.settings import Settings
+from solarjax.plane.sidecar import routes as _routes  # noqa: F401  (imported with this module, not minutes later)
 from solarjax.plane.sidecar.records import Record
 
 ANSWER_S = 600.0
@@ -143,9 +144,11 @@ class Frontend:
     def empty_caches(self) -> None:
         """Every node begins without a cached block."""
         for node in self.serving.nodes:
-            done = self._on_loop(self.serving.monitor.reset(node))
-            if not done:
-                raise BenchError(f"node {node.name} did not empty its prefix cache")
+            deadline = time.monotonic() + ANSWER_S
+            while not self._on_loop(self.serving.monitor.reset(node)):  # it refuses while a request is running
+                if time.monotonic() > deadline:
+                    raise BenchError(f"node {node.name} did not empty its prefix cache within {ANSWER_S:g} s")
+                time.sleep(0.2)
 
     def ask(
         self,

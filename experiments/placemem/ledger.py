@@ -20,6 +20,10 @@ PUBLISHED_SLOWER = 0.75
 EQUAL_TTFT = 0.05
 """P04: 'at no TTFT cost' (20.54 ms against 20.73) is taken as within 5 %."""
 DEPLOYMENT = 340, 3
+TURNS = 48
+"""Of the published pilot. On fewer, most prompts are met for the first time, and a change of TTFT is left undecided."""
+PROBES = 27
+"""Answers after corrections in the published probe: 9 in each of 3 families. Fewer are a condition of the verdict."""
 REUSE, BASE = ("no_invalidation", "full"), "prompt_only"
 
 
@@ -73,8 +77,10 @@ def results(parts: Mapping[str, Mapping[str, Any]]) -> list[CheckResult]:
 
 
 def at_least(row: Row, threshold: float) -> Verdict:
-    """holds or refuted if the interval lies on one side of the threshold, else undecided."""
+    """holds or refuted if the interval lies on one side of the threshold; undecided else, and with too few turns."""
     assert row.value is not None
+    if row.n < TURNS:
+        return Verdict.UNDECIDED
     low, high = (row.value if bound is None else bound for bound in (row.low, row.high))
     return Verdict.HOLDS if low >= threshold else Verdict.REFUTED if high < threshold else Verdict.UNDECIDED
 
@@ -121,7 +127,8 @@ def _p01(table: str, measure: str, backend: str) -> Judge:
         return _result(
             figures, table, f"p01-{backend}", "P01", f"reuse cuts mean TTFT by at least 61 % ({backend})",
             at_least(cut, CUT), row, "share", predicted=0.62, sign=-1.0,
-            notes="Without a plane, texts with the engine's prefix cache on change it by "
+            notes=f"Prompts of {figures.maybe(table, 'full', 'prompt tokens')} tokens. "
+            "Without a plane, texts with the engine's prefix cache on change it by "
             f"{rivals['text_cache']} (round robin) and {rivals['text_hash']} (consistent hashing).",
         )  # fmt: skip
 
@@ -158,32 +165,41 @@ def _p03(measure: str, name: str) -> Judge:
         assert low is not None and high is not None
         limit = PUBLISHED_INVALIDATION_MS
         verdict = Verdict.HOLDS if high <= limit else Verdict.REFUTED if low > limit else Verdict.UNDECIDED
+        both = [figures.value("invalidation", "1 dependants", f"correction {kind}ms") for kind in ("", "CPU ")]
+        busy = both[0] / both[1]
         curve = ", ".join(
             f"{n:,}: {figures.maybe('invalidation', f'{n} dependants', measure)}" for n in (0, 10, 1000, 100_000)
         )  # fmt: skip
         return _result(
             figures, "invalidation", f"p03-{name}", "P03", f"a correction costs at most 1.09 ms ({name})", verdict, row,
-            "ms", predicted=limit, notes=f"By dependants, ms: {curve}.",
+            "ms", predicted=limit, notes=f"By dependants, ms: {curve}. Wall over CPU time: {busy:.1f} (1.5 to 2.5 where "
+            "nothing else runs, for the flush to disk).",
         )  # fmt: skip
 
     return judge
 
 
+def _enough(verdict: Verdict, row: Row) -> tuple[Verdict, str | None]:
+    """A verdict on answers that are fewer than the published ones holds under that condition only."""
+    if verdict is Verdict.HOLDS and row.n < PROBES:
+        return Verdict.HOLDS_UNDER, f"{row.n} answers; the published probe has {PROBES}"
+    return verdict, None
+
+
 def _p04_without(figures: Figures) -> CheckResult:
     row = figures.one("probe", "no_invalidation", "right after")
-    verdict = Verdict.HOLDS if row.value == 0 else Verdict.REFUTED if (row.low or 0) > 0.05 else Verdict.UNDECIDED
+    found = Verdict.HOLDS if row.value == 0 else Verdict.REFUTED if (row.low or 0) > 0.05 else Verdict.UNDECIDED
+    verdict, condition = _enough(found, row)
     return _result(figures, "probe", "p04-without", "P04", "without invalidation no answer is right", verdict, row,
-                   "share", predicted=0.0)  # fmt: skip
+                   "share", predicted=0.0, condition=condition)  # fmt: skip
 
 
 def _p04_full(figures: Figures) -> CheckResult:
     row = figures.one("probe", "full", "right after")
-    before = figures.value("probe", "full", "right before")
-    verdict = Verdict.HOLDS if row.value == 1 else Verdict.UNDECIDED
-    if verdict is not Verdict.HOLDS and (row.high or 0) < before:
-        verdict = Verdict.REFUTED
+    found = Verdict.HOLDS if row.value == 1 else Verdict.REFUTED if (row.high or 0) < 0.95 else Verdict.UNDECIDED
+    verdict, condition = _enough(found, row)
     return _result(figures, "probe", "p04-full", "P04", "with the plane every answer is right", verdict, row, "share",
-                   predicted=1.0, notes=f"Before the corrections {before:.3g} of the answers were right.")  # fmt: skip
+                   predicted=1.0, condition=condition)  # fmt: skip
 
 
 def _p04_cost(measure: str, name: str) -> Judge:
@@ -195,6 +211,8 @@ def _p04_cost(measure: str, name: str) -> Judge:
         verdict = Verdict.HOLDS if inside else Verdict.REFUTED if outside else Verdict.UNDECIDED
         if high < -EQUAL_TTFT:
             verdict = Verdict.HOLDS  # cheaper costs nothing
+        if row.n < TURNS:
+            verdict = Verdict.UNDECIDED
         return _result(figures, "probe", f"p04-{name}", "P04", f"invalidation costs at most 5 % of TTFT ({name})",
                        verdict, row, "share", predicted=0.0)  # fmt: skip
 
@@ -206,9 +224,10 @@ def _p05_accuracy(figures: Figures) -> CheckResult:
     full = figures.value("probe", "full", "right after")
     assert row.value is not None
     apart = (row.high is not None and row.high < full) or (row.low is not None and row.low > full)
-    verdict = Verdict.REFUTED if apart else Verdict.HOLDS if row.value >= full else Verdict.UNDECIDED
+    found = Verdict.REFUTED if apart else Verdict.HOLDS if row.value >= full else Verdict.UNDECIDED
+    verdict, condition = _enough(found, row)
     return _result(figures, "probe", "p05-accuracy", "P05", "texts without reuse are as accurate", verdict, row,
-                   "share", predicted=1.0, notes=f"The plane: {full:.3g}.")  # fmt: skip
+                   "share", predicted=1.0, condition=condition, notes=f"The plane: {full:.3g}.")  # fmt: skip
 
 
 def _p05_slower(condition: str, name: str) -> Judge:

@@ -73,7 +73,7 @@ def execute(plan: Plan, front: Frontend, journal: Journal, *, until: float | Non
     Raises:
       BenchError: a node failed; what was answered is kept.
     """
-    done = {key(record): record for record in journal.records}
+    done = {key(record): record for record in journal.records if record["type"] in ("turn", "correction")}
     for repeat in range(plan.repeats):
         trace = plan.trace(repeat)
         wanted = {(repeat, t.family, t.number, c) for t in trace.turns for c in plan.conditions}
@@ -159,7 +159,7 @@ def turn_record(repeat: int, turn: w.Turn, condition: str, given: Given, wrong: 
         "session": turn.session, "subject": turn.subject, "wants": turn.wants, "after": turn.after,
         "ttft_ms": round(answer.ttft_ms, 3), "engine_ms": _round(answer.engine_ms), "plane_ms": _round(answer.plane_ms),
         "prompt_tokens": answer.prompt_tokens, "cached": answer.cached, "predicted": answer.predicted,
-        "node": answer.node, "capsules": list(answer.capsules),
+        "node": answer.node, "capsules": list(answer.capsules), "answer": answer.text if looked else None,
         "right": turn.expected in answer.text if looked else None,
         "old": any(value in answer.text for value in wrong) if looked else None,
         "stale": None if condition == "prompt_only" else is_stale(given.texts, wrong),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +14,15 @@ from experiments.placemem import controls, engines, loop, routing, table
 from experiments.placemem.errors import BenchError
 from experiments.placemem.frontend import Frontend
 from experiments.placemem.loop import Plan, Say
+from experiments.placemem.pool import Pool
 from solarjax.core.params import suggest
+from solarjax.replay.journal import Journal
 
 Backend = Literal["standin", "vllm", "none"]
 BLOCKS = (1400, 1400)
 """KV blocks of the two nodes of a comparison: room for all that its conditions keep."""
-EQUAL, UNEQUAL = (160, 160), (96, 512)
+UNEQUAL, EQUAL = (96, 1400), (96, 96)
+"""And of a routing study. In this order one server at a time is started anew, see pool.py."""
 SMALL = routing.Load("small", 6, 48)
 LARGE = routing.Load("large", 24, 96)
 
@@ -44,15 +47,15 @@ LONG_TRACE: dict[str, Any] = {"corrections": 4, "first": 20, "focus": 0.5, "deri
 PARTS: dict[str, Part] = {
     part.id: part
     for part in (
-        Part("pilot", "48 turns, all conditions, scripted engines", "standin", ("P01", "P02"),
+        Part("pilot", "the pilot: one correction a family, scripted engines", "standin", ("P01", "P02"),
              Plan(), Plan(turns=24, first=3)),
-        Part("trace", "340 turns x 3 with derived memory, all conditions, scripted engines", "standin", ("P02",),
+        Part("trace", "a long trace with derived memory, scripted engines", "standin", ("P02",),
              Plan(turns=340, repeats=3, **LONG_TRACE), Plan(turns=60, **(LONG_TRACE | {"first": 8}))),
-        Part("probe", "correction-follow probe, 48 turns x 3, all conditions, vLLM", "vllm",
-             ("P01", "P04", "P05"), Plan(repeats=3), Plan(turns=24, first=3)),
-        Part("deployment", "340 turns x 3, the plane, vLLM", "vllm", ("P06",),
-             Plan(turns=340, repeats=3, conditions=("full",), answered=0.3, **LONG_TRACE),
-             Plan(turns=60, conditions=("full",), answered=0.3, **(LONG_TRACE | {"first": 8}))),
+        Part("probe", "the correction-follow probe, the pilot's turns on vLLM", "vllm",
+             ("P01", "P04", "P05"), Plan(repeats=3, answered=0.5), Plan(turns=24, first=3, answered=0.0)),
+        Part("deployment", "the long trace through the plane on vLLM", "vllm", ("P06",),
+             Plan(turns=340, repeats=3, conditions=("full",), answered=0.0, **LONG_TRACE),
+             Plan(turns=60, conditions=("full",), answered=0.0, **(LONG_TRACE | {"first": 8}))),
         Part("invalidation", "a correction with 0 to 100,000 dependants", "none", ("P03",)),
         Part("concurrency", "clients that admit while corrections commit, and two controls", "none", ("P07",)),
         Part("routing-standin", "four rules, equal and unequal nodes, scripted engines", "standin", ()),
@@ -66,6 +69,8 @@ class Options:
     """How much to run. None: what the part says.
 
     quick: the small sizes.  minutes: wall time for the turns, after which a part stops and can be continued.
+    background: sentences of a family's long document.
+    requests: of the large routing load; the small one has half as many.
     """
 
     quick: bool = False
@@ -73,6 +78,8 @@ class Options:
     repeats: int | None = None
     conditions: tuple[str, ...] | None = None
     minutes: float | None = None
+    background: int | None = None
+    requests: int | None = None
 
     def plan(self, part: Part) -> Plan:
         """The plan of a comparison with these sizes. Raises `BenchError` for sizes that cannot be."""
@@ -82,6 +89,7 @@ class Options:
             plan, turns=plan.turns if self.turns is None else self.turns,
             repeats=plan.repeats if self.repeats is None else self.repeats,
             conditions=plan.conditions if self.conditions is None else self.conditions,
+            background=plan.background if self.background is None else self.background,
         )  # fmt: skip
         share = plan.turns // 3
         return plan if plan.first < share else replace(plan, first=max(share // 3, 1))
@@ -89,14 +97,19 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a part gave: its configuration, the journal's lines, the rows, whether it is complete, and its seconds."""
+    """What a part gave.
+
+    records: the journal's lines; one of type `note` holds a remark for the report.  complete: nothing is missing.
+    seconds: of this run.  ran: whether anything had to be run.
+    """
 
     part: Part
     config: dict[str, Any]
     records: list[dict[str, Any]]
     rows: list[table.Row]
     complete: bool
-    seconds: float
+    seconds: float = 0.0
+    ran: bool = True
 
 
 def get(name: str) -> Part:
@@ -106,30 +119,37 @@ def get(name: str) -> Part:
     return PARTS[name]
 
 
-def run(part: Part, options: Options, work: Path, say: Say = print) -> Outcome:
+def run(part: Part, options: Options, work: Path, pool: Pool | None, say: Say = print) -> Outcome:
     """Runs what is missing of a part.
 
     Args:
-      work: folder of journals.
+      work: folder of journals.  pool: where real servers come from; parts with scripted engines or none need no pool.
 
     Raises:
       BenchError, ReplayError: a node failed or could not be started; what was answered is kept.
     """
-    begin = time.monotonic()
+    begin, before = time.monotonic(), _lines(work)
     if part.plan is not None:
-        found = _comparison(part, options, work, say)
+        found = _comparison(part, options, work, pool, say)
     elif part.id.startswith("routing"):
-        found = _routing(part, options, work, say)
+        found = _routing(part, options, work, pool, say)
     else:
         found = _control(part, options, work, say)
-    return replace(found, seconds=time.monotonic() - begin)
+    return replace(found, seconds=time.monotonic() - begin, ran=_lines(work) != before)
 
 
-def _nodes(part: Part, blocks: tuple[int, ...], say: Say) -> Any:
-    return engines.standin(blocks) if part.backend == "standin" else engines.vllm(blocks, say)
+def _lines(work: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in work.glob("*.jsonl")}
 
 
-def _comparison(part: Part, options: Options, work: Path, say: Say) -> Outcome:
+def _nodes(part: Part, blocks: tuple[int, ...], pool: Pool | None) -> AbstractContextManager[engines.Nodes]:
+    if part.backend == "standin":
+        return engines.standin(blocks)
+    assert pool is not None, "a part with real servers needs a pool"
+    return nullcontext(pool.nodes(blocks))
+
+
+def _comparison(part: Part, options: Options, work: Path, pool: Pool | None, say: Say) -> Outcome:
     plan = options.plan(part)
     config: dict[str, Any] = {"part": part.id, "backend": part.backend, "blocks": list(BLOCKS), **asdict(plan)}
     config = {name: list(value) if isinstance(value, tuple) else value for name, value in config.items()}
@@ -137,28 +157,33 @@ def _comparison(part: Part, options: Options, work: Path, say: Say) -> Outcome:
         wanted = plan.turns * plan.repeats * len(plan.conditions)
         complete = sum(r["type"] == "turn" for r in journal.records) >= wanted
         if not complete:
-            with _nodes(part, BLOCKS, say) as nodes, _frontend(nodes) as front:
+            with _nodes(part, BLOCKS, pool) as nodes, _frontend(nodes) as front:
+                _note(journal, nodes)
                 until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
                 complete = loop.execute(plan, front, journal, until=until, say=lambda t: say(f"{part.id}: {t}"))
         records = list(journal.records)
-    return Outcome(part, config, records, table.rows(part.id, records, part.backend == "standin"), complete, 0.0)
+    return Outcome(part, config, records, table.rows(part.id, records, part.backend == "standin"), complete)
 
 
-def _routing(part: Part, options: Options, work: Path, say: Say) -> Outcome:
-    loads = (replace(SMALL, requests=12), replace(LARGE, requests=24)) if options.quick else (SMALL, LARGE)
+def _routing(part: Part, options: Options, work: Path, pool: Pool | None, say: Say) -> Outcome:
+    count = options.requests or (24 if options.quick else LARGE.requests)
+    loads = replace(LARGE, requests=count), replace(SMALL, requests=count // 2)
+    complete = True
     repeats = options.repeats or 1
     config: dict[str, Any] = {
         "part": part.id, "backend": part.backend, "equal": list(EQUAL), "unequal": list(UNEQUAL),
         "loads": [asdict(load) for load in loads], "repeats": repeats,
     }  # fmt: skip
     with loop.open_journal(work, part.id, config) as journal:
-        for capacity, blocks in (("equal", EQUAL), ("unequal", UNEQUAL)):
-            cells = {routing.cell(r) for r in journal.records if r["last"] and r["capacity"] == capacity}
+        for capacity, blocks in (("unequal", UNEQUAL), ("equal", EQUAL)):
+            cells = {routing.cell(r) for r in journal.records if r.get("last") and r["capacity"] == capacity}
             if len(cells) < len(loads) * len(routing.RULES) * repeats:
-                with _nodes(part, blocks, say) as nodes, _frontend(nodes) as front:
-                    routing.execute(front, capacity, loads, repeats, journal, say)
+                with _nodes(part, blocks, pool) as nodes, _frontend(nodes) as front:
+                    _note(journal, nodes)
+                    until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
+                    complete &= routing.execute(front, capacity, loads, repeats, journal, until=until, say=say)
         records = list(journal.records)
-    return Outcome(part, config, records, routing.rows(part.id, records), True, 0.0)
+    return Outcome(part, config, records, routing.rows(part.id, records), complete)
 
 
 def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
@@ -171,7 +196,7 @@ def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
             with loop.open_journal(work, part.id, config) as journal:
                 controls.invalidation(folder, sizes, repeats, journal, say)
                 records = list(journal.records)
-            return Outcome(part, config, records, controls.invalidation_rows(part.id, records), True, 0.0)
+            return Outcome(part, config, records, controls.invalidation_rows(part.id, records), True)
         sizes_: tuple[int, float, float] = (16, 2.0, 20.0) if options.quick else (64, 60.0, 20.0)
         clients, seconds, rate = sizes_
         if options.minutes is not None:
@@ -180,7 +205,14 @@ def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
         with loop.open_journal(work, part.id, config) as journal:
             controls.concurrency(folder, clients, seconds, rate, journal, say)
             records = list(journal.records)
-        return Outcome(part, config, records, controls.concurrency_rows(part.id, records), True, 0.0)
+        return Outcome(part, config, records, controls.concurrency_rows(part.id, records), True)
+
+
+def _note(journal: Journal, nodes: engines.Nodes) -> None:
+    """What answered is part of the journal: a run that continues may find other servers."""
+    line = {"type": "nodes", **nodes.facts}
+    if line not in journal.records:
+        journal.append(line)
 
 
 @contextmanager

@@ -36,15 +36,28 @@ ROUTED = ("reuse", "predictions exact", "TTFT ms", "engine CPU ms")
 
 
 def save(outcome: Outcome, out: Path, command: str) -> Path:
-    """Stores a part. Raises `StoreError` if `out` cannot be written to."""
+    """Stores a part. If nothing had to be run, time and provenance stay those of the run that made the figures.
+
+    Raises:
+      StoreError: `out` cannot be written to.  BenchError: what is stored there is damaged.
+    """
+    path = out / f"{outcome.part.id}.json"
+    before = load(out).get(outcome.part.id) if path.exists() and not outcome.ran else None
     part = {
         "part": outcome.part.id, "what": outcome.part.what, "claims": list(outcome.part.claims), "command": command,
         "complete": outcome.complete, "seconds": round(outcome.seconds, 1), "config": outcome.config,
-        "provenance": collected(outcome.part.backend == "vllm"), "rows": to_json(outcome.rows),
+        "provenance": {
+            **collected(outcome.part.backend == "vllm"),
+            "nodes": [{k: v for k, v in r.items() if k != "type"} for r in outcome.records if r["type"] == "nodes"],
+        },
+        "notes": [r["text"] for r in outcome.records if r["type"] == "note"],
+        "rows": to_json(outcome.rows),
     }  # fmt: skip
     if outcome.part.backend == "vllm":
-        write_text(out / f"turns-{outcome.part.id}.csv", to_csv(outcome.records))
-    path = out / f"{outcome.part.id}.json"
+        answered = [record for record in outcome.records if record["type"] not in ("nodes", "note")]
+        write_text(out / f"turns-{outcome.part.id}.csv", to_csv(answered))
+    if before is not None and before["config"] == outcome.config:
+        part |= {name: before[name] for name in ("seconds", "provenance", "command")}
     write_text(path, json.dumps(part, indent=1, allow_nan=False) + "\n")
     return path
 
@@ -99,7 +112,7 @@ def load(out: Path) -> dict[str, dict[str, Any]]:
             for row in part["rows"]:
                 Row(**row)
             found[name] = {key: part[key] for key in ("part", "what", "command", "complete", "seconds", "config",
-                                                      "provenance", "rows")}  # fmt: skip
+                                                      "provenance", "notes", "rows")}  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise BenchError(f"{path} is no stored part: {problem}; run the part again") from None
     if not found:
@@ -130,7 +143,9 @@ def page(parts: Mapping[str, Mapping[str, Any]], claims: Sequence[Mapping[str, A
     lines = [
         "# The memory plane's benchmark", "",
         "Made by `python -m experiments.placemem render` from the part files beside it. Intervals are 95 %: bootstrap "
-        "over turns, paired where two conditions are compared; exact binomial for shares of answers.", "",
+        "over turns, paired where two conditions are compared; exact binomial for shares of answers. TTFT is wall time "
+        "and holds whatever else the machine did; engine CPU is the processor time of all servers until the first "
+        "token. With scripted engines, TTFT is modelled (`standin.py`).", "",
         "Conditions are explained in `experiments/placemem/conditions.py`; all go through the same sidecar and ask the "
         "same questions in turn. With the engine's prefix cache on, plain texts reuse KV blocks too (`text_cache`), "
         "and consistent hashing by capsule (`text_hash`) is a strong rule: both stand in every table.", "",
@@ -163,6 +178,9 @@ def _facts(part: Mapping[str, Any]) -> str:
     made = part["provenance"]
     git = (made["git"] or {}).get("sha", "unknown")[:10] + (" (changed)" if (made["git"] or {}).get("dirty") else "")
     done = "" if part["complete"] else " Stopped by its time limit: what was answered until then is shown."
+    node = (made.get("nodes") or [{}])[0]
+    sizes += "".join(f", {name} {node[name]}" for name in ("model", "dtype") if name in node)
+    done += "".join(f" {note}" for note in part["notes"])
     return f"{sizes}. {part['seconds']:g} s on {made['cpus']} CPUs, {made['created']}, commit {git}.{done}"
 
 

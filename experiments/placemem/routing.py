@@ -7,6 +7,7 @@ rules see the same requests, through the whole plane. `small` sets fit on each n
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,24 +67,38 @@ def texts(load: Load, key: int) -> dict[str, str]:
 
 
 def execute(
-    front: Frontend, capacity: str, loads: Sequence[Load], repeats: int, journal: Journal, say: Say = print
-) -> None:
+    front: Frontend,
+    capacity: str,
+    loads: Sequence[Load],
+    repeats: int,
+    journal: Journal,
+    *,
+    until: float | None = None,
+    say: Say = print,
+) -> bool:
     """Every rule over every load; a cell that is complete in the journal is not run again, others begin anew.
 
     Args:
       capacity: name of the nodes' sizes, `equal` or `unequal`.
+      until: monotonic time at which to stop, between two cells; None for no limit.
+
+    Returns:
+      Whether everything is done.
 
     Raises:
       BenchError: see `Frontend.ask`.
     """
-    full = {cell(r): r for r in journal.records if r.get("last")}
+    full = {cell(r) for r in journal.records if r.get("last")}
     for repeat in range(repeats):
         for load in loads:
             for rule in RULES:
                 if (capacity, load.name, rule, repeat) in full:
                     continue
+                if until is not None and time.monotonic() > until:
+                    return False
                 _cell(front, capacity, load, rule, repeat, journal)
                 say(f"routing: {capacity} nodes, {load.name} working set, {rule}, repeat {repeat + 1} done")
+    return True
 
 
 def cell(record: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -117,7 +132,7 @@ def _cell(front: Frontend, capacity: str, load: Load, rule: str, repeat: int, jo
 def rows(table: str, records: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Figures of every cell. family: `capacity, load`; condition: the rule."""
     cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    records = list(records)
+    records = [r for r in records if r["type"] == "routed"]
     complete = {cell(r) for r in records if r["last"]}
     newest: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for record in records:

@@ -59,7 +59,7 @@ def write_model(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     alphabet = sorted(ByteLevel.alphabet())
     tokenizer = Tokenizer(BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)  # words are cached, one long string would not be
     tokenizer.decoder = ByteDecoder()
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": _TEMPLATE}), encoding="utf-8")

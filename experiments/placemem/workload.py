@@ -92,7 +92,8 @@ class Sizes:
 
     turns: questions.  corrections: spread over them, each after `first` turns or more.  first: turns before the first.
     focus: share of the questions that concern the subject corrected last.  derived: share that use what was derived.
-    answered: share whose answer is looked at.  background: sentences of the family's long document.
+    answered: share whose answer is looked at, of those before a correction; after one all are.
+    background: sentences of the family's long document.
     """
 
     turns: int

@@ -39,8 +39,8 @@ class Backend:
         stop = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
         self._end = _event(stop) + _event({**head, "choices": [], "usage": usage}) + b"data: [DONE]\n\n"
         text = "".join(f"word{i} " for i in range(chunks))
-        answer = {**head, "object": "chat.completion", "usage": usage,
-                  "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}  # fmt: skip
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        answer = {**head, "object": "chat.completion", "usage": usage, "choices": [choice]}
         self._answer = json.dumps(answer).encode()
         self._running = self.most = self.served = 0
 

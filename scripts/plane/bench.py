@@ -5,8 +5,8 @@
     scripts/bench_plane streams --count 1000       # so many streams at once, none dropped
     scripts/bench_plane memory --requests 100000   # growth of the process, bytes a request
 
-Each prints JSON lines; `--help` after a name tells its options. The last three ask a stand-in for an engine in a process
-of its own (scripts/plane/backend.py), so that nothing but the plane is measured.
+Each prints JSON lines; `--help` after a name tells its options. The last three ask a stand-in for an engine in a
+process of its own (scripts/plane/backend.py), so that nothing but the plane is measured.
 """
 
 from __future__ import annotations

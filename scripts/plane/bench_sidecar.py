@@ -2,9 +2,10 @@
 
     scripts/bench_plane sidecar --requests 1000 --concurrency 4
 
-Every caller asks by turns directly and through the plane, so that both see the same machine. One JSON line: medians of
-the time to first token (milliseconds), the median of the paired differences, and CPU milliseconds of the plane's process
-a request (from /proc, so Linux only). On a busy machine the CPU time is the steadier figure.
+Every caller asks by turns directly and through the plane, so that both see the same machine. One JSON line each for
+streams and whole answers: medians of the time to first token (milliseconds), the median of the paired differences, and
+CPU milliseconds of the plane's process a request (from /proc, so Linux only), from a run without the direct half. On a
+busy machine the CPU time is the steadier figure.
 """
 
 from __future__ import annotations

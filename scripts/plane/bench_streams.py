@@ -28,7 +28,7 @@ async def _all(at: Site, count: int, chunks: int) -> Counter[str]:
         try:
             told = await connection.ask(question(number, True))
             whole = told.body.count(b'"content"') == chunks and b"data: [DONE]" in told.body
-            outcomes["whole" if told.status == 200 and whole else f"status {told.status}, cut"] += 1
+            outcomes["whole" if told.status == 200 and whole else f"{told.status}: {told.body[-120:]!r}"] += 1
         except (OSError, asyncio.IncompleteReadError) as error:
             outcomes[type(error).__name__] += 1
         finally:

@@ -68,10 +68,9 @@ def site(folder: Path, *, chunks: int = 4, interval: float = 0.0, first: float =
                 probe.bind(("127.0.0.1", 0))
                 port = probe.getsockname()[1]
             config = folder / "plane.toml"
-            config.write_text(
-                f'database = "plane.db"\nport = {port}\nmax_in_flight = 10000\nconnect_seconds = 30.0\n'
-                f'[[nodes]]\nname = "a"\nurl = "{backend}"\nmodel = "tiny"\ntokenizer = "{write_model(folder / "model")}"\n'
-            )
+            node = {"name": "a", "url": backend, "model": "tiny", "tokenizer": str(write_model(folder / "model"))}
+            lines = ['database = "plane.db"', f"port = {port}", "max_in_flight = 10000", "[[nodes]]"]
+            config.write_text("\n".join(lines + [f'{name} = "{value}"' for name, value in node.items()]) + "\n")
             token = _fill(config)
             serve = [sys.executable, "-m", "solarjax.cli.main", "plane", "serve", "--config", str(config)]
             with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as plane:

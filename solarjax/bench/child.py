@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -61,7 +62,12 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         rows = rows_of(request["section"], request["unit"], say)
     except (BenchError, PolicyError, SweepError) as error:
         return {"error": str(error)}
-    return {"rows": rows, "device": provenance.device()}
+    return {"rows": rows, "device": {**provenance.device(), "load": load()}}
+
+
+def load() -> float | None:
+    """Mean number of busy or waiting processes over the last minute: how crowded the machine was; None if unknown."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ def compare(
     lanes: int = 1024,
     steps: int = 500,
     repeats: int = 7,
+    bounds: bool = True,
     say: Progress = lambda text: None,
     speed: machine.Speed | None = None,
 ) -> list[dict[str, Any]]:
@@ -41,13 +42,14 @@ def compare(
       lanes: B, a workload each.
       steps: T.
       repeats: paired runs.
+      bounds: also state the floor.
       say: told what is being measured.
       speed: of this machine (`machine.measure`), for the floor; measured here if absent.
 
     Returns:
       Rows with `engine_steps_per_s` (median), `engine_spread` (q3 - q1 over the median), `trace_s`, `compile_s`,
       `hit_rate_engine`; `peer_steps_per_s`, `peer_compile_s`, `ratio` with `ratio_low, ratio_q1, ratio_q3,
-      ratio_high` (of the pairs) and `hit_rate_peer`, None without a peer; and the floor (`floor.row`).
+      ratio_high` (of the pairs) and `hit_rate_peer`, None without a peer; and with `bounds` the floor (`floor.row`).
 
     Raises:
       BenchError: a size that is not allowed, or engine and peer did different work.
@@ -58,7 +60,7 @@ def compare(
     rows = []
     arrays = draw(lanes, steps)
     block = engine.on_device(arrays)
-    rate = machine.measure() if speed is None else speed
+    rate = (speed or machine.measure()) if bounds else None
     for policy in chosen:
         other = loop.peer(policy) if policy in loop.PEERS and loop.available() else None
         for number, capacity in enumerate(capacities):
@@ -81,7 +83,7 @@ def _row(
     other: Callable[[Arrays, int], np.ndarray] | None,
     peer_compile: float | None,
     repeats: int,
-    speed: machine.Speed,
+    speed: machine.Speed | None,
 ) -> dict[str, Any]:
     work = arrays.query.size
     row: dict[str, Any] = {"policy": policy, "capacity": capacity, "lanes": len(arrays.query), "steps": work}
@@ -121,6 +123,8 @@ def _row(
     row |= beside
     if other is not None:
         check_same_work(policy, capacity, row["hit_rate_engine"], row["hit_rate_peer"])
+    if speed is None:
+        return row
     return row | floor.row(policy, capacity, float(counters["admissions"]), float(counters["evictions"]), row, speed)
 
 

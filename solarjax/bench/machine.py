@@ -23,6 +23,10 @@ CHAIN = 64
 """Operations on a number between its load and its store."""
 
 
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
+"""On a CPU the engine's programs run on one thread per device (`core.parallel`), so its bounds are measured on one."""
+
+
 class Speed(NamedTuple):
     """bytes_per_s: read plus written.  operations_per_s: additions and minima of 32-bit numbers."""
 
@@ -33,12 +37,13 @@ class Speed(NamedTuple):
 def measure(repeats: int = 5) -> Speed:
     """Best of `repeats` of both, on jax's default device; about a second on one CPU core."""
     kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    return Speed(_stream(STREAM_BYTES[kind] // 4, repeats), _arithmetic(LOCAL[kind], kind, repeats))
+    options = ONE_THREAD if kind == "cpu" else None
+    return Speed(_stream(STREAM_BYTES[kind] // 4, repeats, options), _arithmetic(LOCAL[kind], repeats, options))
 
 
-def _stream(numbers: int, repeats: int) -> float:
+def _stream(numbers: int, repeats: int, options: dict[str, bool] | None) -> float:
     # In place, so that no page is touched for the first time while the clock runs.
-    scale = jax.jit(lambda x: x * np.float32(1.0000001), donate_argnums=0)
+    scale = jax.jit(lambda x: x * np.float32(1.0000001), donate_argnums=0, compiler_options=options)
     x = jax.block_until_ready(scale(jnp.ones(numbers, jnp.float32)))
     best = np.inf
     for _ in range(repeats):
@@ -48,8 +53,8 @@ def _stream(numbers: int, repeats: int) -> float:
     return 8 * numbers / best
 
 
-def _arithmetic(numbers: int, kind: str, repeats: int) -> float:
-    turns = 20_000 if kind == "cpu" else 200
+def _arithmetic(numbers: int, repeats: int, options: dict[str, bool] | None) -> float:
+    turns = 200 if options is None else 20_000
     rng = np.random.default_rng(0)
     steps, bounds = (rng.uniform(1, 2, CHAIN // 2).astype(np.float32) for _ in range(2))
 
@@ -58,7 +63,7 @@ def _arithmetic(numbers: int, kind: str, repeats: int) -> float:
             x = jnp.minimum(x + step, bound)
         return x
 
-    run = jax.jit(lambda x: lax.fori_loop(0, turns, turn, x))
+    run = jax.jit(lambda x: lax.fori_loop(0, turns, turn, x), compiler_options=options)
     x = jnp.zeros(numbers, jnp.float32)
     return numbers * CHAIN * turns / _best(lambda: run(x), repeats)
 

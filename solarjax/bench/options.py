@@ -15,13 +15,14 @@ PEERED = ("fifo", "lru", "lfu", "arc", "solar_a", "solar")
 class Options:
     """Sizes of every section; each reads what it needs.
 
-    policies, capacities: what is compared.        lanes, steps, repeats: B, T and timed runs.
-    seeds: of the memory section.                  device_lanes: of the device section, increasing.
-    point_seconds: the device section leaves out points that would take longer.
-    quick: smaller growth axes as well.
+    policies, capacities: what is compared.        growth_policies: those whose growth is measured.
+    lanes, steps, repeats: B, T and timed runs.    seeds: of the memory section.
+    device_lanes: of the device section, increasing; it leaves out points that would take longer than point_seconds.
+    quick: smaller growth axes as well.            bounds: state the floor beside the comparison.
     """
 
     policies: tuple[str, ...] = PEERED
+    growth_policies: tuple[str, ...] = ("fifo", "solar")
     capacities: tuple[int, ...] = (10, 50)
     lanes: int = 1024
     steps: int = 500
@@ -30,6 +31,7 @@ class Options:
     device_lanes: tuple[int, ...] = (100, 1_000, 10_000, 100_000, 1_000_000)
     point_seconds: float = 60.0
     quick: bool = False
+    bounds: bool = True
 
     def checked(self) -> Options:
         """These options.
@@ -37,7 +39,7 @@ class Options:
         Raises:
           BenchError: a list is empty or a number is out of range.
         """
-        for name in ("policies", "capacities", "seeds", "device_lanes"):
+        for name in ("policies", "growth_policies", "capacities", "seeds", "device_lanes"):
             if not getattr(self, name):
                 raise BenchError(f"{name} is empty; name at least one")
         for name in ("lanes", "steps", "repeats"):

@@ -23,6 +23,9 @@ def table(name: str, rows: Sequence[Row], device: Mapping[str, Any]) -> Table:
     """The table of a section. `device`: where it was measured."""
     head, cells, notes = _LAYOUTS[name](rows)
     where = f"{device.get('platform')}, {device.get('kind')}"
+    # Timings of a machine with more to do than cores are rough; whoever reads them should know.
+    if device.get("load") is not None:
+        where += f"; load {device['load']:.1f} on {device.get('cpus')} cores"
     return Table(f"{SECTIONS[name].title} ({where})", head, cells, notes)
 
 
@@ -55,7 +58,7 @@ Layout = tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]
 
 def _compare(rows: Sequence[Row]) -> Layout:
     head = ("policy", "K", "engine", "±", "compiled loop", "ratio (min .. max)", "floor", "bound by", "floor/engine")
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             row["policy"], str(row["capacity"]), rate(row["engine_steps_per_s"]), _percent(row["engine_spread"]),
             rate(row["peer_steps_per_s"]), _span(row, "ratio"), rate(row["floor_steps_per_s"]),
@@ -80,7 +83,7 @@ def _compare(rows: Sequence[Row]) -> Layout:
 
 def _cores(rows: Sequence[Row]) -> Layout:
     head = ("policy", "K", "1 core", f"{rows[0]['devices']} cores", "speed-up (min .. max)", "cores busy")
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             row["policy"], str(row["capacity"]), rate(row["one_steps_per_s"]), rate(row["all_steps_per_s"]),
             _span(row, "speedup"), f"{row['busy_one']:.2f} / {row['busy_all']:.2f}",
@@ -116,12 +119,12 @@ def _compile(rows: Sequence[Row]) -> Layout:
         (row["policy"], str(row["capacity"]), *(f"{row[n]:.1f} s" for n in ("trace_s", "compile_s", "total_s")))
         for row in rows
     ]
-    return head, cells, ["each in a fresh process on one core, without a compilation cache."]
+    return head, cells, ["each in a fresh process, without a compilation cache."]
 
 
 def _growth(rows: Sequence[Row]) -> Layout:
     head = ("axis", "policy", "points", "exponent (95 % interval)", "expected")
-    cells = []
+    cells: list[tuple[str, ...]] = []
     for row in rows:
         low, high = row["expected_low"], row["expected_high"]
         cells.append(
@@ -135,7 +138,7 @@ def _growth(rows: Sequence[Row]) -> Layout:
 
 
 def _memory(rows: Sequence[Row]) -> Layout:
-    cells = [(f"{row['seeds']:,}", f"{row['peak_mib']:.0f} MiB") for row in rows]
+    cells: list[tuple[str, ...]] = [(f"{row['seeds']:,}", f"{row['peak_mib']:.0f} MiB") for row in rows]
     first = rows[0]
     note = f"FIFO and SOLAR, {first['steps']} steps, block budget {first['budget_mib']:.0f} MiB; jax itself included."
     return ("seeds", "peak memory"), cells, [note]

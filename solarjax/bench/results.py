@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +37,33 @@ def document(measured: Sequence[Measured], options: Options, seconds: float, usu
       seconds: wall-clock time of all.
     """
     config = {"sections": [m.name for m in measured], **options.plain()}
-    record = provenance.collect(config, command(measured, options, usual), seconds)
-    # Sections choose their devices themselves; that of this process says nothing.
-    record["device"] = {m.name: m.device for m in measured}
     return {
         "schema": SCHEMA,
         "sections": {m.name: {"title": SECTIONS[m.name].title, "rows": m.rows} for m in measured},
-        "provenance": record,
+        "provenance": record(config, command(measured, options, usual), seconds, {m.name: m.device for m in measured}),
+    }
+
+
+def record(config: Mapping[str, Any], line: str, seconds: float, devices: Mapping[str, Any]) -> dict[str, Any]:
+    """Provenance as `provenance.collect` has it, with the compiler of the peer and the devices of the sections.
+
+    Asking jax for the device here would start it beside the children, and on a GPU take the memory they need.
+    """
+    versions = provenance.versions()
+    try:
+        versions["numba"] = importlib.metadata.version("numba")
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    return {
+        "schema": SCHEMA,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": line,
+        "config": dict(config),
+        "code": provenance.code_fingerprint(),
+        "git": provenance.git_state(),
+        "versions": versions,
+        "device": dict(devices),
+        "seconds": round(seconds, 3),
     }
 
 
@@ -50,7 +72,7 @@ def command(measured: Sequence[Measured], options: Options, usual: Options) -> s
     words = ["solarjax bench", *(f"--{m.name}" for m in measured)]
     if options.quick:
         words.append("--quick")
-    for name in ("policies", "capacities", "lanes", "steps", "repeats", "device_lanes"):
+    for name in ("policies", "capacities", "lanes", "steps", "repeats", "device_lanes", "point_seconds"):
         value = getattr(options, name)
         if options.quick or value != getattr(usual, name):
             shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

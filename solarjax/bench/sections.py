@@ -22,25 +22,27 @@ FAILED = 2
 
 
 class Section(NamedTuple):
-    """title: heading of its table.  pinned: bound to one core.  cpu: on the CPU even beside an accelerator."""
+    """title: heading of its table.  pinned: bound to one core.  split: the CPU is one device per core, else one.
+    cpu: on the CPU even beside an accelerator."""
 
     title: str
-    pinned: bool
-    cpu: bool
+    pinned: bool = False
+    split: bool = False
+    cpu: bool = True
 
 
 SECTIONS: Mapping[str, Section] = {
-    "compare": Section("engine against a compiled loop, one core", True, True),
-    "cores": Section("all cores against one", False, True),
-    "device": Section("steps per second against lanes", False, False),
-    "compile": Section("compile time, cold process", True, True),
-    "growth": Section("growth of the run time", True, True),
-    "memory": Section("peak memory of a sweep", False, True),
+    "compare": Section("engine against a compiled loop, one core", pinned=True),
+    "cores": Section("all cores against one", split=True),
+    "device": Section("steps per second against lanes", cpu=False),
+    "compile": Section("compile time, cold process"),
+    "growth": Section("growth of the run time, one core", pinned=True),
+    "memory": Section("peak memory of a sweep", split=True),
 }
 
 
 class Measured(NamedTuple):
-    """Rows of a section, and the device they were measured on (`provenance.device`)."""
+    """Rows of a section, and the device they were measured on (`provenance.device`) with its load (`child.load`)."""
 
     name: str
     rows: list[dict[str, Any]]
@@ -72,16 +74,17 @@ def units(name: str, options: Options) -> Iterator[dict[str, Any]]:
     """What the children of a section are asked, in order; compile time and memory need one for each row."""
     common = {"repeats": options.repeats, "steps": options.steps}
     named = {"policies": options.policies, "capacities": options.capacities}
-    if name in ("compare", "cores"):
+    if name == "compare":
+        yield {**named, **common, "lanes": options.lanes, "bounds": options.bounds}
+    elif name == "cores":
         yield {**named, **common, "lanes": options.lanes}
     elif name == "device":
         yield {**named, **common, "lanes": options.device_lanes, "seconds": options.point_seconds}
     elif name == "growth":
-        yield {"policies": options.policies, "repeats": max(2, options.repeats), "quick": options.quick}
+        yield {"policies": options.growth_policies, "repeats": max(2, options.repeats), "quick": options.quick}
     elif name == "compile":
         for policy in options.policies:
-            for capacity in options.capacities:
-                yield {"policy": policy, "capacity": capacity, "steps": options.steps}
+            yield {"policy": policy, "capacity": max(options.capacities), "steps": options.steps}
     elif name == "memory":
         for seeds in options.seeds:
             yield {"seeds": seeds}
@@ -101,8 +104,8 @@ def environment(section: Section, cores: Sequence[int]) -> dict[str, str]:
         found["JAX_PLATFORMS"] = "cpu"
     # A program read from a cache would be a compile time of nearly 0.
     found["JAX_ENABLE_COMPILATION_CACHE"] = "0"
-    count = 1 if section.pinned else max(1, len(cores))
     if section.cpu:
+        count = max(1, len(cores)) if section.split else 1
         flags = [f for f in found.get("XLA_FLAGS", "").split() if "host_platform_device_count" not in f]
         found["XLA_FLAGS"] = " ".join([*flags, f"--xla_force_host_platform_device_count={count}"])
     return found

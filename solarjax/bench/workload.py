@@ -38,7 +38,7 @@ class Arrays(NamedTuple):
 
     def some(self, count: int) -> Arrays:
         """The first `count` workloads, to compile a loop on little."""
-        return Arrays(*(x[:count] for x in self[:6]), *self[6:])
+        return self._replace(**{name: getattr(self, name)[:count] for name in self._fields[:6]})
 
 
 def draw(

@@ -30,6 +30,9 @@ def bench(
     cores: Annotated[bool, typer.Option("--cores", help="All cores against one.")] = False,
     device: Annotated[bool, typer.Option("--device", help="Steps/s against lanes on jax's device.")] = False,
     device_lanes: Annotated[str | None, typer.Option(help="Lanes of --device (default 100 to 1000000).")] = None,
+    point_seconds: Annotated[
+        float | None, typer.Option(help="Points of --device that would take longer are left out (default 60).")
+    ] = None,
     compiling: Annotated[bool, typer.Option("--compile", help="Compile time of each policy.")] = False,
     growth: Annotated[bool, typer.Option("--growth", help="Exponents of the run time in T, K, items, lanes.")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="Peak memory against the number of seeds.")] = False,
@@ -59,21 +62,22 @@ def bench(
     names = list(ORDER) if everything else [name for name, on in asked.items() if on] or ["compare"]
     if figure is not None and "growth" not in names:
         raise UserError(f"--figure {figure} draws the growth; ask for --growth as well")
-    options = _options(policies, capacities, lanes, steps, repeats, device_lanes, quick)
+    given = {"lanes": lanes, "steps": steps, "repeats": repeats, "point_seconds": point_seconds}
+    options = _options(policies, capacities, device_lanes, given, quick)
     _check_policies(options, names)
     for target in [path for path in (json_file, figure) if path not in (None, "-")]:
         results.check_writable(Path(str(target)))
-    measured = []
+    measured: list[Measured] = []
     with results.clock() as seconds:
         for name in names:
             measured.append(sections.measure(name, options, quiet))
             if not quiet and json_file != "-":
                 _show(measured[-1])
-    document = results.document(measured, options, seconds(), sizes.Options())
+            text = results.text(results.document(measured, options, seconds(), sizes.Options()))
+            if json_file not in (None, "-"):
+                results.write(Path(str(json_file)), text)  # after each section: a later one may take long, or fail
     if json_file == "-":
-        print(results.text(document), end="")
-    elif json_file is not None:
-        results.write(Path(json_file), results.text(document))
+        print(text, end="")
     if figure is not None:
         from solarjax.bench.figure import drawn
 
@@ -82,15 +86,16 @@ def bench(
 
 
 def _options(
-    policies: str | None, capacities: str | None, lanes: int | None, steps: int | None, repeats: int | None,
-    device_lanes: str | None, quick: bool,
-) -> Options:  # fmt: skip
+    policies: str | None, capacities: str | None, device_lanes: str | None, numbers: dict[str, Any], quick: bool
+) -> Options:
     """What was given over what is usual, or over the quick sizes."""
+    from dataclasses import replace
+
     from solarjax.bench import options as sizes
 
-    given: dict[str, Any] = {"lanes": lanes, "steps": steps, "repeats": repeats}
+    given = {name: value for name, value in numbers.items() if value is not None}
     if policies is not None:
-        given["policies"] = tuple(part.strip() for part in policies.split(","))
+        given["policies"] = given["growth_policies"] = tuple(part.strip() for part in policies.split(","))
     elif quick:
         given["policies"] = ("fifo", "solar")
     if capacities is not None:
@@ -100,9 +105,7 @@ def _options(
     usual = sizes.quick(sizes.Options()) if quick else sizes.Options()
     if device_lanes is not None:
         given["device_lanes"] = tuple(sorted(whole_numbers("--device-lanes", device_lanes, 1)))
-    from dataclasses import replace
-
-    return replace(usual, **{name: value for name, value in given.items() if value is not None}).checked()
+    return replace(usual, **given).checked()
 
 
 def _check_policies(options: Options, names: list[str]) -> None:

@@ -14,7 +14,6 @@ from solarjax.cli.errors import UserError
 from solarjax.cli.job import Job, Outcome, Progress
 
 if TYPE_CHECKING:
-    from solarjax.core.source import Source
     from solarjax.core.tasks import SweepPlan
     from solarjax.scale.sinks import Sink
 
@@ -49,7 +48,7 @@ class Launch:
         return self.launcher == LOCAL and self.store == NETCDF
 
     def check(self, out: Path | None) -> None:
-        """Raises `UserError` if options are unknown, missing or do not go together."""
+        """Raises `UserError` or `SweepError` if options are unknown, missing or do not go together."""
         for option, value, known in (("--launcher", self.launcher, LAUNCHERS), ("--store", self.store, STORES)):
             if value not in known:
                 raise UserError(f"{option} {value!r} is not one of {', '.join(known)}")
@@ -71,6 +70,10 @@ class Launch:
             raise UserError(f"--coordinator only applies to --launcher {DISTRIBUTED}")
         if (self.ray_address is not None or self.ray_gpus) and self.launcher != RAY:
             raise UserError(f"--ray-address and --ray-gpus only apply to --launcher {RAY}")
+        if self.ray_address not in (None, "auto"):
+            from solarjax.scale.rendezvous import check_address
+
+            check_address(str(self.ray_address), "Ray cluster")
         if not 0 < self.timeout < float("inf"):
             raise UserError(f"--timeout {self.timeout:g} is out of range; allowed are seconds above 0")
         if self.ray_gpus < 0:
@@ -88,13 +91,13 @@ class Launch:
             distributed.start(self.coordinator, self.processes, self.process, self.timeout)
 
 
-def make_plan(job: Job, source: Source | None = None) -> SweepPlan:
+def make_plan(job: Job) -> SweepPlan:
     """The sweep of a job as a plan. Raises what `Job.config` raises, and SweepError."""
     from solarjax.core.tasks import plan_sweep
 
     cases, grid = job.cases()
     return plan_sweep(
-        job.source.open() if source is None else source, cases, list(job.capacities), list(job.seeds),
+        job.source.open(), cases, list(job.capacities), list(job.seeds),
         k=job.k, quality=job.quality, feedback=job.feedback, like_at=job.like_at, grid=grid or None,
         lambdas=job.lambdas, root_seed=job.root_seed, per_step=job.per_step, memory_bytes=job.memory_bytes,
     )  # fmt: skip
@@ -148,9 +151,10 @@ def execute(
         )  # fmt: skip
     elif launch.launcher == DISTRIBUTED:
         distributed.run_together(sink, runner, index, count, launch.timeout, progress, _note)
-        distributed.leave()
         if index:
+            distributed.leave()
             return None
+        # Process 0 stays connected until it exits: jax ends a process whose coordinator goes first.
     else:
         shares.run_share(sink, runner, index, count, progress)
         if launch.launcher == ARRAY:

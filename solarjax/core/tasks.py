@@ -94,9 +94,10 @@ class SweepPlan:
 
     def laid_out(self, layout: Mapping[str, Any]) -> SweepPlan:
         """The same sweep cut as a store says; one begun on another machine may be cut differently."""
-        return dataclasses.replace(
-            self, block_pairs=int(layout["block_pairs"]), by_trace=bool(layout.get("by_trace", False))
-        )
+        block_pairs, by_trace = int(layout["block_pairs"]), bool(layout.get("by_trace", False))
+        if (block_pairs, by_trace) == (self.block_pairs, self.by_trace):
+            return self
+        return dataclasses.replace(self, block_pairs=block_pairs, by_trace=by_trace)
 
     @property
     def dims(self) -> tuple[str, ...]:

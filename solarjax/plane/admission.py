@@ -17,18 +17,19 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 
 from solarjax.plane import versions
 from solarjax.plane.capsules import Capsule, VersionRef
 from solarjax.plane.clock import FOREVER, Clock, to_datetime, to_micros
 from solarjax.plane.database import Database
 from solarjax.plane.errors import NotFound
+from solarjax.plane.statements import Statement
 
-_STATE = text(
+_STATE = Statement(
     f"SELECT v.capsule, v.number, CASE WHEN {versions.HOLDS} THEN 1 ELSE 0 END AS holds FROM version v "
-    "WHERE v.tid = :tid AND v.capsule IN :capsules"
-).bindparams(bindparam("capsules", expanding=True))
+    "WHERE v.tid = :tid AND v.capsule IN (:capsules*)"
+)
 
 
 class Admission(BaseModel):
@@ -116,8 +117,7 @@ class Gate:
             holding: set[tuple[str, int]] = set()
             for part in versions.chunks(sorted({ref.id for ref in refs})):
                 values = {"tid": state.tid, "capsules": part, "at": now}
-                rows = connection.execute(_STATE, values)
-                holding.update((row.capsule, row.number) for row in rows if row.holds)
+                holding.update((name, number) for name, number, holds in _STATE.rows(connection, values) if holds)
             ended = tuple(ref for ref in refs if (ref.id, ref.version) not in holding)
             return Fence(epoch=state.epoch, passed=not ended, ended=ended)
 

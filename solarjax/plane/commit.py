@@ -16,9 +16,10 @@ from solarjax.plane.clock import Clock
 from solarjax.plane.database import Database
 from solarjax.plane.errors import Conflict
 from solarjax.plane.results import WriteResult
+from solarjax.plane.statements import inserting
 from solarjax.plane.versions import TenantState
 
-_INSERT_EVENT = insert(t.event)
+_INSERT_EVENT = inserting(t.event)
 Body = Callable[[Connection, TenantState, int], WriteResult]
 
 
@@ -78,7 +79,7 @@ def commit(
             "capsule": capsule or (result.ref.id if result.ref else None), "reason": intent.reason,
             "result": result.model_dump_json(),
         }  # fmt: skip
-        connection.execute(_INSERT_EVENT, row)
+        _INSERT_EVENT.run(connection, row)
         if intent.key is not None:
             used = {"tid": state.tid, "key": intent.key, "request_sha256": digest, "epoch": state.epoch}
             connection.execute(insert(t.idempotency), used)

@@ -18,6 +18,7 @@ from solarjax.plane import versions
 from solarjax.plane.capsules import VersionRef
 from solarjax.plane.errors import Conflict
 from solarjax.plane.results import Impact
+from solarjax.plane.statements import Statement
 
 # UNION, not UNION ALL: a version enters the walk once, which is what ends it on a cycle.
 _WALK = """
@@ -37,11 +38,11 @@ _EVER_DERIVED = text(
     "UNION SELECT e.derived FROM reached r JOIN edge e ON e.source = r.vid) SELECT vid FROM reached"
 ).bindparams(bindparam("roots", expanding=True))
 # INSERT comes first: Python's SQLite driver counts rows of statements that begin with it only.
-_CASCADE = text(
+_CASCADE = Statement(
     "INSERT INTO ending (vid, epoch, tid, ends_from, cause) "
-    + _WALK
-    + "SELECT vid, :epoch, :tid, :ends_from, CASE WHEN vid IN :roots THEN :cause ELSE 'derived' END FROM reached"
-).bindparams(bindparam("roots", expanding=True))
+    + _WALK.replace(":roots", "(:roots*)")
+    + "SELECT vid, :epoch, :tid, :ends_from, CASE WHEN vid IN (:roots*) THEN :cause ELSE 'derived' END FROM reached"
+)
 _ENDED_EDGES = text(
     "SELECT e.source, e.derived FROM ending a JOIN edge e ON e.source = a.vid AND e.epoch <= a.epoch "
     "JOIN ending b ON b.vid = e.derived AND b.epoch = a.epoch WHERE a.tid = :tid AND a.epoch = :epoch"
@@ -64,7 +65,7 @@ def end(connection: Connection, state: versions.TenantState, roots: Sequence[int
     if not roots:
         return 0
     values = {"tid": state.tid, "epoch": state.epoch, "ends_from": ends_from, "cause": cause, "roots": list(roots)}
-    return connection.execute(_CASCADE, values).rowcount
+    return _CASCADE.run(connection, values).rowcount
 
 
 def reach(connection: Connection, roots: Sequence[int], ends_from: int) -> dict[int, tuple[int, int | None]]:

@@ -22,11 +22,12 @@ from solarjax.plane.capsules import CapsuleContent, VersionRef
 from solarjax.plane.clock import ALWAYS, FOREVER
 from solarjax.plane.errors import Conflict
 from solarjax.plane.results import SAMPLE, Operation, WriteResult
+from solarjax.plane.statements import Statement
 from solarjax.plane.textindex import text_index
 from solarjax.plane.versions import TenantState, Window
 
 # In one statement, because each costs: up to `:limit` names, the changed versions first; then artifacts by kind.
-_SUMMARY = text(
+_SUMMARY = Statement(
     "SELECT 1 AS part, first.capsule AS name, first.number AS n FROM (SELECT v.capsule, v.number FROM ending d "
     "JOIN version v ON v.vid = d.vid WHERE d.tid = :tid AND d.epoch = :epoch "
     "ORDER BY CASE WHEN d.cause = 'derived' THEN 1 ELSE 0 END, d.vid LIMIT :limit) AS first "
@@ -134,7 +135,7 @@ def _result(
 ) -> WriteResult:
     result = WriteResult(epoch=state.epoch, operation=operation, ref=ref, ended=ended)
     if ended:
-        rows = connection.execute(_SUMMARY, {"tid": state.tid, "epoch": state.epoch, "limit": SAMPLE}).all()
+        rows = _SUMMARY.rows(connection, {"tid": state.tid, "epoch": state.epoch, "limit": SAMPLE})
         result.ended_sample = tuple(VersionRef(id=name, version=n) for part, name, n in rows if part == 1)
         result.artifacts_ended = {name: n for part, name, n in rows if part > 1 and n}
     return result

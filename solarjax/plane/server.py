@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from solarjax.plane.settings import Settings
 
@@ -19,6 +21,36 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol over the llhttp parser, a third of the price of h11, with a bound on headers that do not end.
+
+    llhttp has none of its own. What is held is at most `h11_max_incomplete_event_size` bytes and one read of the
+    socket; the middleware (api/limits.py) is exact.
+    """
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        self._in_head, self._head_bytes = False, 0
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its headers have ended."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client's."""
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > (self.config.h11_max_incomplete_event_size or 0) and not self.transport.is_closing():
+                self.send_400_response("Invalid HTTP request received.")
+
+
 def make_server(app: FastAPI, settings: Settings) -> Server:
     """A server that is not running yet."""
     return Server(
@@ -30,8 +62,7 @@ def make_server(app: FastAPI, settings: Settings) -> Server:
             access_log=False,
             timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
             server_header=False,
-            # h11 holds at most this much of a header that does not end; the middleware is exact.
-            http="h11",
+            http=BoundedProtocol,
             h11_max_incomplete_event_size=settings.max_header_bytes + 4096,
         )  # fmt: skip
     )

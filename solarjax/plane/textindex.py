@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Protocol
 
-from sqlalchemy import Connection, TextClause, bindparam, text
+from sqlalchemy import Connection, bindparam, text
+
+from solarjax.plane.statements import Statement, statement
 
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST_WORD = 100  # PostgreSQL refuses lexemes above 2 kB; no word of a language is near
 MAX_QUERY_WORDS = 64
+_ADD_DOCUMENT = Statement(
+    "INSERT INTO search_document (vid, tid, words) VALUES (:vid, :tid, array_to_tsvector(CAST(:words AS TEXT[])))"
+)
 
 
 def words(value: str) -> list[str]:
@@ -74,7 +78,8 @@ class Fts5Index:
 
     def add(self, connection: Connection, tid: int, vid: int, document: str) -> None:
         """Indexes a version."""
-        connection.execute(_fts_insert(tid), {"vid": vid, "body": " ".join(words(document))})
+        add = statement(f"INSERT INTO {_fts(tid)} (rowid, body) VALUES (:vid, :body)")
+        add.run(connection, {"vid": vid, "body": " ".join(words(document))})
 
     def remove(self, connection: Connection, tid: int, vids: Sequence[int]) -> None:
         """Forgets versions; `optimize` rewrites the index, so that their words leave the file too."""
@@ -121,13 +126,7 @@ class PostgresIndex:
 
     def add(self, connection: Connection, tid: int, vid: int, document: str) -> None:
         """Indexes a version. The array form takes the words as they are, without a parser."""
-        connection.execute(
-            text(
-                "INSERT INTO search_document (vid, tid, words) "
-                "VALUES (:vid, :tid, array_to_tsvector(CAST(:words AS TEXT[])))"
-            ),
-            {"vid": vid, "tid": tid, "words": sorted(set(words(document)))},
-        )
+        _ADD_DOCUMENT.run(connection, {"vid": vid, "tid": tid, "words": sorted(set(words(document)))})
 
     def remove(self, connection: Connection, tid: int, vids: Sequence[int]) -> None:
         """Forgets versions."""
@@ -157,12 +156,6 @@ class PostgresIndex:
 def text_index(connection: Connection) -> TextIndex:
     """The index of this connection's database."""
     return Fts5Index() if connection.dialect.name == "sqlite" else PostgresIndex()
-
-
-@lru_cache(maxsize=1024)
-def _fts_insert(tid: int) -> TextClause:
-    """Kept, because SQLAlchemy caches what it compiles by the object."""
-    return text(f"INSERT INTO {_fts(tid)} (rowid, body) VALUES (:vid, :body)")
 
 
 def _fts(tid: int) -> str:

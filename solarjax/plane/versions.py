@@ -6,17 +6,18 @@ versions never overlap, so at any instant and epoch at most one of them is in fo
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, bindparam, insert, select, text, update
+from sqlalchemy import Connection
 
 from solarjax.plane import tables as t
 from solarjax.plane.capsules import Capsule, CapsuleContent, Provenance, VersionRef
 from solarjax.plane.clock import ALWAYS, FOREVER, to_datetime, to_end, to_micros
+from solarjax.plane.contents import content_sha256, detail, document
 from solarjax.plane.errors import Conflict, Invalid, NotFound
+from solarjax.plane.statements import Row, Statement, inserting
 from solarjax.plane.textindex import text_index
 
 T = TypeVar("T")
@@ -40,31 +41,33 @@ _WINDOW = (
     "(SELECT MAX(n.number) FROM version n WHERE n.tid = v.tid AND n.capsule = v.capsule) AS newest "
     "FROM version v WHERE v.tid = :tid AND v.capsule = :capsule"
 )
-_ONE_WINDOW = text(_WINDOW + " AND v.number = :number")
-_ALL_WINDOWS = text(_WINDOW + " ORDER BY v.number")
+_ONE_WINDOW = Statement(_WINDOW + " AND v.number = :number")
+_ALL_WINDOWS = Statement(_WINDOW + " ORDER BY v.number")
 # The newest number, and a version whose effective window meets [begin, end).
-_PLACE = text(
+_PLACE = Statement(
     "SELECT MAX(v.number) AS newest, MAX(CASE WHEN v.valid_from < :end AND v.valid_to > :begin AND NOT EXISTS "
     "(SELECT 1 FROM ending x WHERE x.vid = v.vid AND (x.ends_from <= :begin OR x.ends_from <= v.valid_from)) "
     "THEN v.number END) AS clash FROM version v WHERE v.tid = :tid AND v.capsule = :capsule"
 )
-_LOAD = text(
+_LOAD = Statement(
     "SELECT v.vid, v.capsule, v.number, v.kind, v.text, v.summary, v.detail, v.sha256, v.valid_from, v.valid_to, "
     f"v.epoch, v.recorded_at, v.erased_epoch, COALESCE({_ENDS}, {FOREVER}) AS ends, "
-    "(SELECT MIN(x.epoch) FROM ending x WHERE x.vid = v.vid) AS ended_epoch FROM version v WHERE v.vid IN :vids"
-).bindparams(bindparam("vids", expanding=True))
-_SOURCES = text(
-    "SELECT e.derived, v.capsule, v.number FROM edge e JOIN version v ON v.vid = e.source WHERE e.derived IN :vids "
+    "(SELECT MIN(x.epoch) FROM ending x WHERE x.vid = v.vid) AS ended_epoch FROM version v "
+    "WHERE v.vid IN (:vids*)"
+)
+_SOURCES = Statement(
+    "SELECT e.derived, v.capsule, v.number FROM edge e JOIN version v ON v.vid = e.source WHERE e.derived IN (:vids*) "
     "ORDER BY v.capsule, v.number"
-).bindparams(bindparam("vids", expanding=True))
-_INSERT = insert(t.version).returning(t.version.c.vid)
-_INSERT_ENTITIES, _INSERT_EDGES = insert(t.entity), insert(t.edge)
-_TENANT = select(t.tenant).where(t.tenant.c.name == bindparam("name"))
-_ADVANCE = (
-    update(t.tenant)
-    .where(t.tenant.c.name == bindparam("which"))
-    .values(epoch=t.tenant.c.epoch + 1)
-    .returning(t.tenant.c.tid, t.tenant.c.epoch, t.tenant.c.floor_epoch, t.tenant.c.purge_epoch)
+)
+_INSERT = inserting(t.version, without=("vid",), returning="vid")
+_INSERT_ENTITIES, _INSERT_EDGES = inserting(t.entity), inserting(t.edge)
+_TENANT = Statement("SELECT tid, epoch, floor_epoch, purge_epoch FROM tenant WHERE name = :name")
+_ADVANCE = Statement(
+    "UPDATE tenant SET epoch = epoch + 1 WHERE name = :name RETURNING tid, epoch, floor_epoch, purge_epoch"
+)
+_IN_FORCE, _IN_FORCE_AT_EPOCH = (
+    Statement(f"SELECT v.vid FROM version v WHERE v.tid = :tid AND v.capsule IN (:capsules*) AND {condition}")
+    for condition in (HOLDS, HELD)
 )
 
 
@@ -75,6 +78,26 @@ class TenantState(NamedTuple):
     epoch: int
     floor_epoch: int
     purge_epoch: int
+
+
+class _Stored(NamedTuple):
+    """A row of `_LOAD`."""
+
+    vid: int
+    capsule: str
+    number: int
+    kind: str
+    text: str
+    summary: str | None
+    detail: str
+    sha256: str
+    valid_from: int
+    valid_to: int
+    epoch: int
+    recorded_at: int
+    erased_epoch: int | None
+    ends: int
+    ended_epoch: int | None
 
 
 class Window(NamedTuple):
@@ -95,18 +118,12 @@ class Window(NamedTuple):
 
 def tenant_state(connection: Connection, tenant: str) -> TenantState:
     """Raises NotFound for an unknown tenant."""
-    row = connection.execute(_TENANT, {"name": tenant}).one_or_none()
-    if row is None:
-        raise NotFound(f"tenant {tenant!r} does not exist")
-    return TenantState(row.tid, row.epoch, row.floor_epoch, row.purge_epoch)
+    return _state(_TENANT.row(connection, {"name": tenant}), tenant)
 
 
 def advance(connection: Connection, tenant: str) -> TenantState:
     """Makes the tenant's next epoch and locks the tenant until the transaction ends."""
-    row = connection.execute(_ADVANCE, {"which": tenant}).one_or_none()
-    if row is None:
-        raise NotFound(f"tenant {tenant!r} does not exist")
-    return TenantState(*row)
+    return _state(_ADVANCE.row(connection, {"name": tenant}), tenant)
 
 
 def windows(connection: Connection, tid: int, capsule: str) -> list[Window]:
@@ -115,7 +132,7 @@ def windows(connection: Connection, tid: int, capsule: str) -> list[Window]:
     Raises:
       NotFound: if there is none.
     """
-    rows = connection.execute(_ALL_WINDOWS, {"tid": tid, "capsule": capsule}).all()
+    rows = _ALL_WINDOWS.rows(connection, {"tid": tid, "capsule": capsule})
     if not rows:
         raise NotFound(f"capsule {capsule!r} does not exist")
     return [_window(row) for row in rows]
@@ -128,7 +145,7 @@ def window(connection: Connection, tid: int, ref: VersionRef) -> Window:
       NotFound: if it does not exist.
     """
     values = {"tid": tid, "capsule": ref.id, "number": ref.version}
-    row = connection.execute(_ONE_WINDOW, values).one_or_none()
+    row = _ONE_WINDOW.row(connection, values)
     if row is None:
         raise NotFound(f"capsule {ref} does not exist")
     return _window(row)
@@ -136,24 +153,22 @@ def window(connection: Connection, tid: int, ref: VersionRef) -> Window:
 
 def in_force(connection: Connection, tid: int, capsules: Sequence[str], at: int, epoch: int | None = None) -> list[int]:
     """Row ids of the versions of these capsules that hold at an instant; as known at `epoch` if given."""
-    condition = HOLDS if epoch is None else HELD
+    query = _IN_FORCE if epoch is None else _IN_FORCE_AT_EPOCH
     found: list[int] = []
     for part in chunks(capsules):
-        query = text(f"SELECT v.vid FROM version v WHERE v.tid = :tid AND v.capsule IN :capsules AND {condition}")
-        query = query.bindparams(bindparam("capsules", expanding=True))
         values = {"tid": tid, "capsules": part, "at": at} | ({} if epoch is None else {"epoch": epoch})
-        found.extend(connection.execute(query, values).scalars())
+        found.extend(vid for (vid,) in query.rows(connection, values))
     return found
 
 
 def load(connection: Connection, vids: Sequence[int], at: int) -> list[Capsule]:
     """The versions with these row ids, in this order; `at` decides `in_force`."""
-    rows: dict[int, Any] = {}
+    rows: dict[int, _Stored] = {}
     sources: dict[int, list[VersionRef]] = {}
     for part in chunks(vids):
-        for row in connection.execute(_LOAD, {"vids": part}):
+        for row in map(_Stored._make, _LOAD.rows(connection, {"vids": part})):
             rows[row.vid] = row
-        for derived, capsule, number in connection.execute(_SOURCES, {"vids": part}):
+        for derived, capsule, number in _SOURCES.rows(connection, {"vids": part}):
             sources.setdefault(derived, []).append(VersionRef.model_construct(id=capsule, version=number))
     return [_capsule(rows[vid], sources.get(vid, ()), at) for vid in vids]
 
@@ -187,24 +202,24 @@ def write(
     if begin >= end:
         raise Conflict(f"capsule {capsule!r} would hold at no time: its window and those of its sources do not meet")
     if newest is None:
-        place = connection.execute(_PLACE, {"tid": state.tid, "capsule": capsule, "begin": begin, "end": end}).one()
-        if place.clash is not None:
-            raise Conflict(f"capsule {capsule!r} has version {place.clash} in force in that window; correct that one")
-        newest = place.newest or 0
-    number = newest + 1
+        values = {"tid": state.tid, "capsule": capsule, "begin": begin, "end": end}
+        newest, clash = _PLACE.rows(connection, values)[0]
+        if clash is not None:
+            raise Conflict(f"capsule {capsule!r} has version {clash} in force in that window; correct that one")
+    number = (newest or 0) + 1
     row = {
         "tid": state.tid, "capsule": capsule, "number": number, "kind": content.kind, "text": content.text,
-        "summary": content.summary, "detail": _detail(content), "sha256": content_sha256(content), "valid_from": begin,
+        "summary": content.summary, "detail": detail(content), "sha256": content_sha256(content), "valid_from": begin,
         "valid_to": end, "epoch": state.epoch, "recorded_at": now, "erased_epoch": None,
     }  # fmt: skip
-    vid = connection.execute(_INSERT, row).scalar_one()
+    (vid,) = _INSERT.rows(connection, row)[0]
     text_index(connection).add(connection, state.tid, vid, document(content))
     if content.entities:
         names = [{"tid": state.tid, "name": name, "vid": vid} for name in dict.fromkeys(content.entities)]
-        connection.execute(_INSERT_ENTITIES, names)
+        _INSERT_ENTITIES.many(connection, names)
     if sources:
         edges = [{"source": s, "derived": vid, "tid": state.tid, "epoch": state.epoch} for s in sources]
-        connection.execute(_INSERT_EDGES, edges)
+        _INSERT_EDGES.many(connection, edges)
     return vid, VersionRef(id=capsule, version=number)
 
 
@@ -236,18 +251,6 @@ def content_of(connection: Connection, vid: int) -> CapsuleContent:
     return CapsuleContent.model_validate(fields)
 
 
-def content_sha256(content: CapsuleContent) -> str:
-    """Of kind, text and summary: what a prompt built from the version depends on."""
-    parts = json.dumps([content.kind, content.text, content.summary], ensure_ascii=False)
-    return hashlib.sha256(parts.encode()).hexdigest()
-
-
-def document(content: CapsuleContent | Capsule) -> str:
-    """What text search looks at: text, summary, entities and facts."""
-    facts = (f"{f.subject} {f.predicate} {f.object}" for f in content.facts)
-    return "\n".join([content.text, content.summary or "", *content.entities, *facts])
-
-
 def chunks(values: Sequence[T]) -> Iterable[list[T]]:
     """Lists of at most `CHUNK`."""
     for begin in range(0, len(values), CHUNK):
@@ -259,26 +262,26 @@ def bounds(content: CapsuleContent, begin: int, end: int) -> tuple[int, int]:
     return to_micros(content.valid_from, begin), to_micros(content.valid_to, end)
 
 
-def _window(row: Any) -> Window:
-    return Window(
-        row.vid, row.number, row.valid_from, min(row.valid_to, row.ends), row.erased_epoch is not None, row.newest
-    )
+def _window(row: Row) -> Window:
+    vid, number, valid_from, valid_to, ends, erased_epoch, newest = row
+    return Window(vid, number, valid_from, min(valid_to, ends), erased_epoch is not None, newest)
 
 
-def _detail(content: CapsuleContent) -> str:
-    included = {"entities", "facts", "provenance", "stability"}
-    return json.dumps(content.model_dump(mode="json", include=included, exclude_none=True), separators=(",", ":"))
+def _state(row: Row | None, tenant: str) -> TenantState:
+    if row is None:
+        raise NotFound(f"tenant {tenant!r} does not exist")
+    return TenantState(*row)
 
 
-def _capsule(row: Any, sources: Iterable[VersionRef], at: int) -> Capsule:
+def _capsule(row: _Stored, sources: Iterable[VersionRef], at: int) -> Capsule:
     erased = row.erased_epoch is not None
-    detail = json.loads(row.detail)
+    more = json.loads(row.detail)
     ends = min(row.valid_to, row.ends)
     return Capsule(
         id=row.capsule, version=row.number, kind=row.kind, text=row.text, summary=row.summary,
-        entities=detail.get("entities", ()), facts=detail.get("facts", ()),
-        provenance=detail.get("provenance") or Provenance(source="erased"),
-        stability=detail.get("stability", "normal"),
+        entities=more.get("entities", ()), facts=more.get("facts", ()),
+        provenance=more.get("provenance") or Provenance(source="erased"),
+        stability=more.get("stability", "normal"),
         valid_from=to_end(row.valid_from), valid_to=to_end(row.valid_to),
         ends_at=to_end(max(ends, row.valid_from)), depends_on=tuple(sources), sha256=row.sha256,
         recorded_at=to_datetime(row.recorded_at), recorded_epoch=row.epoch, ended_epoch=row.ended_epoch,

@@ -2,7 +2,7 @@
 
 A call of a compiled program costs some three microseconds for each array that goes in or comes out, whatever its size.
 The state of a policy is two dozen arrays of a few hundred numbers, so handing it over as one array is most of the price
-of a step. Bits are kept exactly: numbers of 32 bits are reinterpreted, booleans become 0 and 1.
+of a step. Values are kept exactly: numbers of 32 bits are reinterpreted, smaller integers and booleans widened.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ def layout_of(tree: Any) -> Layout:
     """The layout of a pytree of arrays (or of what `jax.eval_shape` gives).
 
     Raises:
-      TypeError: for a leaf that is neither bool nor of 32 bits.
+      TypeError: for a leaf of more than 32 bits, or of half precision.
     """
     leaves, structure = jax.tree.flatten(tree)
     begins, size = [], 0
     for leaf in leaves:
-        if leaf.dtype != np.dtype(bool) and leaf.dtype.itemsize != 4:
-            raise TypeError(f"a leaf of type {leaf.dtype} cannot be packed; allowed are bool and types of 32 bits")
+        if leaf.dtype.itemsize != 4 and not _widened(leaf.dtype):
+            raise TypeError(
+                f"a leaf of type {leaf.dtype} cannot be packed; allowed are types of 32 bits, bool, integers"
+            )
         begins.append(size)
         size += math.prod(leaf.shape)
     shapes, dtypes = (tuple(getattr(leaf, name) for leaf in leaves) for name in ("shape", "dtype"))
@@ -60,9 +62,13 @@ def unpack(layout: Layout, words: Array) -> Any:
 
 def _to_words(leaf: Array) -> Array:
     flat = leaf.reshape(-1)
-    return flat.astype(jnp.uint32) if flat.dtype == np.dtype(bool) else lax.bitcast_convert_type(flat, jnp.uint32)
+    return flat.astype(jnp.uint32) if _widened(flat.dtype) else lax.bitcast_convert_type(flat, jnp.uint32)
 
 
 def _from_words(part: Array, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
-    values = part != 0 if dtype == np.dtype(bool) else lax.bitcast_convert_type(part, dtype)
+    values = part.astype(dtype) if _widened(dtype) else lax.bitcast_convert_type(part, dtype)
     return values.reshape(shape)
+
+
+def _widened(dtype: np.dtype) -> bool:
+    return dtype.itemsize < 4 and dtype.kind in "bui"

@@ -49,7 +49,7 @@ def who() -> tuple[int, int]:
 
 
 def leave() -> None:
-    """Ends the connection."""
+    """Ends the connection; process 0 leaves it to jax, which does it at exit."""
     import jax
 
     jax.distributed.shutdown()

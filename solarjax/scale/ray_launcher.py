@@ -56,6 +56,8 @@ def run_on_ray(
     Raises:
       SweepError: Ray is not installed or not reached, a task failed or was lost too often, or the disk refuses.
     """
+    if len(sink.finished()) == len(sink.plan.tasks):
+        return 0
     ray = _connect(address)
     try:
         return _run(ray, sink, recipe, gpus, retries, progress, note or (lambda line: None))
@@ -66,6 +68,7 @@ def run_on_ray(
 def _connect(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_agent_register_timeout_ms", "120000")  # a busy machine starts its processes slowly
     try:
         import ray
     except ImportError:

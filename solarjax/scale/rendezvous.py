@@ -65,7 +65,9 @@ def _host(address: str, processes: int, seconds: float) -> None:
     here: dict[int, socket.socket] = {}
     with ExitStack() as closing:
         try:
-            server = closing.enter_context(socket.create_server(("", check_address(address)[1])))
+            port, both = check_address(address)[1], socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if both else socket.AF_INET
+            server = closing.enter_context(socket.create_server(("", port), family=family, dualstack_ipv6=both))
         except OSError as error:
             raise SweepError(f"coordinator {address}: the port cannot be used: {error.strerror}") from None
         problem = None

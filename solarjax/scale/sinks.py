@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +17,13 @@ from solarjax.core.tasks import SweepPlan, TaskRunner
 from solarjax.scale.zarr_store import ZarrStore, open_results
 
 Part = tuple[Task, ...]
+
+
+def give_back() -> None:
+    """Hands freed memory back to the system, which glibc does late where several threads allocate."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class Sink(Protocol):
@@ -62,16 +70,19 @@ class ChunkSink:
         return [tasks[i : i + size] for i in range(0, len(tasks), size)]
 
     def finished(self) -> set[str]:
+        """Names of the files that are there."""
         return self._store.names()
 
     def put(self, task: Task, chunk: Mapping[str, np.ndarray]) -> None:
+        """Writes the task's file. Raises `SweepError` if the disk refuses."""
         self._store.save(task.name, chunk)
 
     def result(self, runner: TaskRunner) -> xr.Dataset:
+        """The dataset from all files; one that is missing or damaged is computed here."""
         gathered = Gather(self.plan)
         for task in self.plan.tasks:
             chunk = self._store.load(task.name)
-            if chunk is None:  # a file that was damaged
+            if chunk is None:
                 chunk = runner.run(task)
                 self._store.save(task.name, chunk)
             gathered.add(task, chunk)
@@ -98,9 +109,11 @@ class RegionSink:
         self._runner: TaskRunner | None = None
 
     def parts(self, writers: int) -> list[Part]:
+        """Whole regions."""
         return [region.tasks for region in self.store.regions]
 
     def finished(self) -> set[str]:
+        """Tasks of the regions that are marked in the store; those of half a region run again."""
         left = {r.index for r in self.store.unfinished()}
         return {task.name for r in self.store.regions if r.index not in left for task in r.tasks}
 
@@ -110,6 +123,7 @@ class RegionSink:
         return len(self._open)
 
     def put(self, task: Task, chunk: Mapping[str, np.ndarray]) -> None:
+        """Keeps the counters in memory, and writes the region with its last task. Raises `SweepError`."""
         region = self._region[task.block]
         if region.index not in self._open:
             seeds = self.plan.seeds[region.start : region.stop]
@@ -122,8 +136,10 @@ class RegionSink:
                 self._runner = TaskRunner(self.plan)
             del self._open[region.index]
             self.store.write(region, gathered.dataset(self._runner))
+            give_back()
 
     def result(self, runner: TaskRunner) -> xr.Dataset:
+        """The dataset, read from disk when asked for. Raises `SweepError` if a region is missing."""
         left = len(self.store.unfinished())
         if left:
             raise SweepError(f"{self.store.path}: {left} of {len(self.store.regions)} regions are not finished")

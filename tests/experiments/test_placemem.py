@@ -184,9 +184,9 @@ def test_figures_of_a_part_by_hand():
 
 def test_routed_requests_are_paired_and_incomplete_cells_left_out():
     def line(rule, number, cached, last=False, repeat=0):
-        return {"capacity": "equal", "load": "small", "rule": rule, "repeat": repeat, "number": number, "last": last,
-                "cached": cached, "predicted": cached, "prompt_tokens": 100, "ttft_ms": 5.0,
-                "engine_ms": None}  # fmt: skip
+        return {"type": "routed", "capacity": "equal", "load": "small", "rule": rule, "repeat": repeat,
+                "number": number, "last": last, "cached": cached, "predicted": cached, "prompt_tokens": 100,
+                "ttft_ms": 5.0, "engine_ms": None}  # fmt: skip
 
     records = [line("consistent_hash", 0, 0), line("consistent_hash", 1, 50, True),
                line("kv_aware", 0, 90), line("kv_aware", 0, 0), line("kv_aware", 1, 80, True),
@@ -209,11 +209,11 @@ def world():
     records = []
     for j, (condition, ms) in enumerate(speed.items()):
         for i in range(48):
-            wrong = condition == "no_invalidation" and i >= 31
+            wrong = condition == "no_invalidation" and i >= 21
             cached = {"prompt_only": 0, "text_no_cache": 0}.get(condition, 4400)
-            records.append(turn(condition, i, ttft_ms=ms * jitter[j, i], engine_ms=ms * jitter[j, i], after=i >= 31,
+            records.append(turn(condition, i, ttft_ms=ms * jitter[j, i], engine_ms=ms * jitter[j, i], after=i >= 21,
                                 prompt_tokens=4700, cached=cached, predicted=cached, right=not wrong, old=wrong,
-                                stale=None if condition == "prompt_only" else wrong))  # fmt: skip
+                                stale=None if condition == "prompt_only" else wrong and i >= 31))  # fmt: skip
     full = [turn("full", i, repeat=r) for r in range(3) for i in range(340)]
     cascades = [{"dependants": n, "nth": i, "ended": n + 1, "wall_ms": 0.9 + i / 100, "cpu_ms": 0.5 + i / 100}
                 for n in (0, 1, 10) for i in range(5)]  # fmt: skip
@@ -255,6 +255,7 @@ EDITS = [
     ("probe", "full", "TTFT ms change", "prompt_only", {"value": -0.5, "low": -0.55, "high": -0.4}, "p01-vLLM",
      "refuted"),
     ("probe", "full", "TTFT ms change", "prompt_only", {"high": -0.5}, "p01-vLLM", "undecided"),
+    ("probe", "full", "TTFT ms change", "prompt_only", {"n": 47}, "p01-vLLM", "undecided"),
     ("pilot", "full", "stale selections", "", {"value": 1.0}, "p02-pilot", "refuted"),
     ("pilot", "no_invalidation", "stale selections", "", {"value": 0.0}, "p02-pilot", "refuted"),
     ("trace", "no_invalidation", "stale selections", "", {"value": 27.0}, "p02-trace", "holds under"),
@@ -268,6 +269,7 @@ EDITS = [
     ("probe", "text_no_cache", "right after", "", {"value": 0.5, "high": 0.7}, "p05-accuracy", "refuted"),
     ("probe", "text_cache", "TTFT ms change", "full", {"low": 0.2}, "p05-prefix cache on", "undecided"),
     ("probe", "text_cache", "TTFT ms change", "full", {"low": 0.1, "high": 0.3}, "p05-prefix cache on", "refuted"),
+    ("probe", "no_invalidation", "right after", "", {"n": 6}, "p04-without", "holds under"),
     ("deployment", "full", "TTFT ms", "", {"n": 400}, "p06", "holds under"),
     ("concurrency", "snapshot", "violations", "", {"value": 1.0}, "p07", "refuted"),
     ("concurrency", "ttl", "violations", "", {"value": 0.0}, "p07", "undecided"),

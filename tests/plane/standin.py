@@ -88,6 +88,7 @@ class Engine:
         self.script = deque()
         self.seen = []
         self.headers = []
+        self.ports = []
         self.cancelled = 0
         self.hold = threading.Event()
         self.release = threading.Event()
@@ -187,6 +188,7 @@ class Engine:
         body = await request.json()
         self.seen.append(body)
         self.headers.append(dict(request.headers))
+        self.ports.append(request.client.port)
         act = self.script.popleft() if self.script else "ok"
         if act in ("400", "500", "503"):
             error = {"message": f"scripted {act}", "type": "BadRequestError", "param": None, "code": int(act)}

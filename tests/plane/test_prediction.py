@@ -20,6 +20,22 @@ def test_names_agree_with_cbor_written_by_hand(tokens, salt):
     assert chain == names(tokens, salt) and len(chain) == len(tokens) // BLOCK
 
 
+_SHARED = BlockHasher("sha256_cbor", BLOCK)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(
+    shared=st.integers(0, 5 * BLOCK), more=st.integers(0, 2 * BLOCK), at=st.integers(0, 7 * BLOCK),
+    salt=st.sampled_from([None, "s"]),
+)  # fmt: skip
+def test_names_taken_over_from_an_earlier_prompt_are_the_same(shared, more, at, salt):
+    # One hasher for all examples, so that every prompt meets earlier ones that begin like it, or differ in one token.
+    tokens = [*range(shared), *range(10_000, 10_000 + more)]
+    if at < len(tokens):
+        tokens[at] += 1
+    assert _SHARED.chain(tokens, salt) == names(tokens, salt)
+
+
 def test_a_name_covers_salt_and_everything_before_it():
     for algorithm in ("sha256_cbor", "sha256"):
         hasher = BlockHasher(algorithm, 4)

@@ -14,13 +14,15 @@ from solarjax.bench.options import Options
 from solarjax.bench.sections import SECTIONS, Measured
 from solarjax.cli.main import main
 
-DEVICE = {"platform": "cpu", "kind": "cpu", "count": 1}
+DEVICE = {"platform": "cpu", "kind": "cpu", "count": 1, "cpus": 2, "load": 1.26}
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def row(policy="fifo", capacity=10, ratio=3.0, **more):
     """A row of the comparison."""
-    spans = {f"ratio_{end}": ratio and ratio * by for end, by in (("low", 0.9), ("q1", 0.95), ("q3", 1.05), ("high", 1.1))}
+    spans = {
+        f"ratio_{end}": ratio and ratio * by for end, by in (("low", 0.9), ("q1", 0.95), ("q3", 1.05), ("high", 1.1))
+    }
     found = {
         "policy": policy, "capacity": capacity, "lanes": 256, "steps": 300, "repeats": 7, "engine_steps_per_s": 6e6,
         "engine_spread": 0.1, "times_authors": 300.0, "trace_s": 1.0, "compile_s": 2.0, "peer_compile_s": 2.0,
@@ -68,7 +70,9 @@ def test_exponents_are_those_of_a_power_law():
     seconds = np.array([[x**1.5 * c for x in points] for c in (1.0, 7.0, 0.2)])
     np.testing.assert_allclose(growth.exponents(points, seconds), 1.5)
     # t quantile of 2 degrees of freedom: 4.303; standard error of (1, 2, 3): 1 / sqrt 3.
-    np.testing.assert_allclose(growth.interval(np.array([1.0, 2.0, 3.0])), (2, 2 - 4.3027 / 3**0.5, 2 + 4.3027 / 3**0.5), 1e-4)
+    np.testing.assert_allclose(
+        growth.interval(np.array([1.0, 2.0, 3.0])), (2, 2 - 4.3027 / 3**0.5, 2 + 4.3027 / 3**0.5), 1e-4
+    )
 
 
 def test_expected_exponents_follow_from_what_the_rule_reads():
@@ -190,7 +194,7 @@ def test_sections_start_as_they_need(monkeypatch):
 def test_units_cover_what_was_asked():
     sizes = Options(policies=("fifo", "lru"), capacities=(4, 8), seeds=(1, 2, 3))
     count = {name: len(list(sections.units(name, sizes))) for name in SECTIONS}
-    assert count == {"compare": 1, "cores": 1, "device": 1, "compile": 4, "growth": 1, "memory": 3}
+    assert count == {"compare": 1, "cores": 1, "device": 1, "compile": 2, "growth": 1, "memory": 3}
     with pytest.raises(BenchError, match="unknown section 'speed'; there are compare"):
         list(sections.units("speed", sizes))
 
@@ -199,7 +203,7 @@ def test_a_child_answers_and_its_error_comes_back(monkeypatch):
     monkeypatch.setattr(child, "rows_of", lambda section, unit, say: say("x") or [{"seeds": unit["seeds"]}])
     request = {"section": "memory", "unit": {"seeds": 3}, "pinned": False, "quiet": True}
     answer = child.answer(request)
-    assert answer["rows"] == [{"seeds": 3}] and answer["device"]["platform"] == "cpu"
+    assert answer["rows"] == [{"seeds": 3}] and answer["device"]["platform"] == "cpu" and answer["device"]["load"] >= 0
     # In a process of its own: an unknown policy is the caller's error, one line and no traceback.
     with pytest.raises(BenchError, match="no policy 'fifa'|unknown policy 'fifa'|fifa"):
         sections.measure("compile", Options(policies=("fifa",), capacities=(4,), steps=4))
@@ -221,7 +225,14 @@ def test_all_sections_are_shown_and_stored(measured, tmp_path, capsys):
     shown = capsys.readouterr().out
     for section in SECTIONS.values():
         assert section.title in shown
-    for text in ("6 M/s", "3.00 (2.70 .. 3.30)", "left out: memory (16.0 GiB)", "1.07 (1.00 .. 1.14)", "700 MiB"):
+    for text in (
+        "load 1.3 on 2 cores",
+        "6 M/s",
+        "3.00 (2.70 .. 3.30)",
+        "left out: memory (16.0 GiB)",
+        "1.07 (1.00 .. 1.14)",
+        "700 MiB",
+    ):
         assert text in shown, text
     assert "no compiled loop beside solar" in shown and [name for name, _ in asked] == list(SECTIONS)
     stored = json.loads(path.read_text())
@@ -280,4 +291,10 @@ def test_figures_need_rows_and_files_are_whole(tmp_path, monkeypatch):
 
 
 def test_rates_are_readable():
-    assert [render.rate(v) for v in (None, 12.0, 9.94e3, 9.4e6, 1.5e9)] == ["-", "12 /s", "9.94 k/s", "9.4 M/s", "1.5 G/s"]
+    assert [render.rate(v) for v in (None, 12.0, 9.94e3, 9.4e6, 1.5e9)] == [
+        "-",
+        "12 /s",
+        "9.94 k/s",
+        "9.4 M/s",
+        "1.5 G/s",
+    ]

@@ -1,4 +1,7 @@
-"""Sections of the benchmark on tiny sizes: what is measured is right, whatever the time it took."""
+"""Sections of the benchmark on tiny sizes: what is measured is right, whatever the time it took.
+
+The peer runs as plain Python; compiled by numba it runs in the gate of continuous integration (scripts/bench --gate).
+"""
 
 import jax
 import numpy as np
@@ -12,12 +15,25 @@ from solarjax.bench.errors import BenchError
 from solarjax.bench.growth import growth
 from solarjax.bench.machine import Speed
 from solarjax.bench.peer import loop
-from solarjax.bench.workload import draw
 
 SPEED = Speed(bytes_per_s=1e9, operations_per_s=1e8)
 
 
-def test_compare_runs_the_compiled_peer_and_states_the_floor():
+def plain(function):
+    """The decorator that compiles nothing."""
+    return function
+
+
+def source(policy):
+    """The peer without numba."""
+    admission, eviction = loop.PEERS[policy]
+    run = loop.build(plain, plain, admission(plain), eviction(plain))
+    return lambda arrays, capacity: run(*arrays, capacity, np.zeros((0, 0), np.uint8))
+
+
+def test_compare_pairs_with_the_peer_and_states_the_floor(monkeypatch):
+    monkeypatch.setattr(loop, "available", lambda: True)
+    monkeypatch.setattr(loop, "peer", source)
     (row,) = comparing.compare(["fifo"], [4], lanes=4, steps=30, repeats=3, speed=SPEED)
     assert row["hit_rate_engine"] == row["hit_rate_peer"] and 0 < row["hit_rate_peer"] < 1
     assert row["admissions_per_step"] == 1 and row["evictions_per_step"] == pytest.approx(26 / 30)
@@ -27,15 +43,12 @@ def test_compare_runs_the_compiled_peer_and_states_the_floor():
     assert row["floor_operations"] == 8 + 30 + 42 + 2
     assert row["floor_bound"] == "operations" and row["floor_steps_per_s"] == pytest.approx(1e8 / 82)
     assert row["over_floor"] == pytest.approx(1e8 / 82 / row["engine_steps_per_s"])
-    # The compiled loop adds what its source adds.
-    arrays = draw(4, 30)
-    admission, eviction = loop.PEERS["fifo"]
-    source = loop.build(lambda f: f, lambda f: f, admission(lambda f: f), eviction(lambda f: f))
-    np.testing.assert_allclose(loop.peer("fifo")(arrays, 4), source(*arrays, 4, np.zeros((0, 0), np.uint8)), rtol=1e-5)
 
 
 def test_without_numba_the_engine_is_measured_alone(monkeypatch):
     monkeypatch.setattr(loop, "available", lambda: False)
+    counted = {name: np.ones(4) for name in ("hits", "admissions", "evictions")}
+    monkeypatch.setattr(engine, "program", lambda *args: engine.Program(lambda: counted, 1.0, 2.0))
     (row,) = comparing.compare(["fifo"], [4], lanes=4, steps=30, repeats=1, speed=SPEED)
     assert row["ratio"] is None and row["peer_steps_per_s"] is None and row["engine_steps_per_s"] > 0
 
@@ -49,13 +62,13 @@ def test_different_work_is_no_comparison():
 
 
 def test_device_stops_before_memory_and_time():
-    rows = device(["fifo"], [4], [6, 10**9], steps=20, repeats=1, budget=2**30, speed=SPEED)
-    assert [row["left_out"] for row in rows] == [None, "memory"]
+    rows = device(["fifo"], [4], [6, 10**6], steps=20, repeats=1, budget=2**40, seconds=1e-9, speed=SPEED)
+    assert [row["left_out"] for row in rows] == [None, "time"] and rows[1]["estimate"] > 1e-9
     assert rows[0]["steps_per_s"] > 0 and rows[0]["compile_s"] > 0
     assert rows[0]["bound_steps_per_s"] == pytest.approx(1e9 / rows[0]["streamed_bytes"])
     assert rows[0]["of_bound"] == pytest.approx(rows[0]["steps_per_s"] / rows[0]["bound_steps_per_s"])
-    rows = device(["fifo"], [4], [6, 10**6], steps=20, repeats=1, budget=2**40, seconds=1e-9, speed=SPEED)
-    assert [row["left_out"] for row in rows] == [None, "time"] and rows[1]["estimate"] > 1e-9
+    rows = device(["fifo"], [4, 50], [10**6], steps=20, budget=2**28, speed=SPEED)
+    assert [row["left_out"] for row in rows] == ["memory", "memory"] and rows[0]["estimate"] < rows[1]["estimate"]
     with pytest.raises(BenchError, match="lanes 5, 5"):
         device(["fifo"], [4], [5, 5])
 
@@ -68,11 +81,26 @@ def test_cores_count_the_same_and_both_devices_hold_lanes():
         cores(["fifo"], [4], lanes=1, steps=20)
 
 
-def test_growth_has_a_row_per_axis_and_policy():
+def test_growth_varies_one_size_at_a_time(monkeypatch):
+    sizes = []
+
+    def program(block, policy, capacity, lanes):
+        steps, workloads = block.query.shape[1], block.query.shape[0]
+        sizes.append((steps, capacity, block.similarity.shape[2], lanes, workloads))
+        return engine.Program(lambda: None, 1.0, 2.0)
+
+    monkeypatch.setattr(engine, "on_device", lambda arrays: arrays)
+    monkeypatch.setattr(engine, "program", program)
+    axes = {"steps": (20, 30), "capacity": (4, 8), "items": (20, 40), "lanes": (3, 6)}
     base = {"steps": 20, "capacity": 4, "items": 20, "lanes": 6}
-    rows = growth(["fifo"], axes={"steps": (20, 30)}, base=base, workloads=6, repeats=2)
-    assert [(row["axis"], row["policy"], row["points"]) for row in rows] == [("steps", "fifo", [20, 30])]
-    assert rows[0]["low"] <= rows[0]["exponent"] <= rows[0]["high"] and len(rows[0]["seconds"]) == 2
+    rows = growth(["fifo"], axes=axes, base=base, workloads=5, repeats=2)
+    assert [(row["axis"], row["policy"], row["points"]) for row in rows] == [
+        (a, "fifo", list(p)) for a, p in axes.items()
+    ]
+    assert all(row["low"] <= row["exponent"] <= row["high"] and len(row["seconds"]) == 2 for row in rows)
+    usual = (20, 4, 20, 6, 5)
+    changed = [(30, 4, 20, 6, 5), (20, 8, 20, 6, 5), (20, 4, 40, 6, 5)]
+    assert sizes == [usual, changed[0], usual, changed[1], usual, changed[2], (20, 4, 20, 3, 3), usual]
     with pytest.raises(BenchError, match="at least 2 rounds"):
         growth(["fifo"], repeats=1)
 

@@ -88,7 +88,7 @@ def test_peer_counts_what_the_engine_counts(policy, both):
     assert differences(policy, policy, both) == []
     ours = {name: np.asarray(both.engine(policy)[name]) for name in COUNTS}
     # The stream exercises what it is for.
-    assert ours["duplicates"].min() > 5 and ours["evictions"].min() > 5 and 0 < ours["hits"].sum() < STEPS * WORKLOADS
+    assert ours["duplicates"].min() > 5 and ours["evictions"].min() > 2 and 0 < ours["hits"].sum() < STEPS * WORKLOADS
     gated = policy.startswith("solar")
     assert (ours["admissions"] < ours["offers"] - ours["duplicates"]).all() == gated
 

@@ -40,11 +40,11 @@ def regret_gate(compiled: Callable) -> Admission:
         gain = 1.0
         if n > 0:
             top = 0.0
-            for s in (t0, t1, t2, t3, t4):
-                if s > -2.0:
-                    top += s
+            for near_one in (t0, t1, t2, t3, t4):
+                if near_one > -2.0:
+                    top += float(near_one)
             mean = min(max(top / min(n, 5), 0.0), 1.0)
-            gain = max(0.0, 0.6 * (1 - min(max(t0, 0.0), 1.0)) - 0.4 * mean)
+            gain = max(0.0, 0.6 * (1.0 - min(max(float(t0), 0.0), 1.0)) - 0.4 * mean)
         window[t % WINDOW] = gain
         if t >= WINDOW - 1:
             mean = 0.0

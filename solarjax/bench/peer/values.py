@@ -76,7 +76,7 @@ def thompson(compiled: Callable, draw: Callable = _draw) -> Eviction:
         state[0][slot] = 2
         state[1][slot] = 1
 
-    return Eviction(*map(compiled, (init, touch, victim, insert)), random=True)
+    return Eviction(compiled(init), compiled(touch), compiled(victim), compiled(insert), random=True)
 
 
 def weighted_value(compiled: Callable) -> Eviction:

@@ -51,11 +51,10 @@ async def metrics(plane: parts.Plane) -> Response:
     return Response(generate_latest(plane.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def create_app(services: Services, *, tracer_provider: Any = None, transport: Any = None) -> FastAPI:
+def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
     """The control plane over some services, with the sidecar if nodes are configured; closes them when it shuts down.
 
     Args:
-      transport: for tests, of the connections to nodes.
       tracer_provider: of OpenTelemetry; None takes the endpoint in the settings, if there is one.
 
     Raises:
@@ -63,7 +62,7 @@ def create_app(services: Services, *, tracer_provider: Any = None, transport: An
     """
     settings = services.settings
     doorbell = Doorbell(services.metrics, settings.max_streams)
-    front = _sidecar(services, transport) if settings.nodes else None
+    front = _sidecar(services) if settings.nodes else None
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -92,7 +91,8 @@ def create_app(services: Services, *, tracer_provider: Any = None, transport: An
     if front is not None:
         from solarjax.plane.sidecar.routes import routes
 
-        app.router.routes.extend(routes(front))
+        # In front: a router tries its routes in order, and these are asked most.
+        app.router.routes[:0] = routes(front)
     problems.install(app)
     app.add_middleware(
         Limits, max_body_bytes=settings.max_body_bytes, max_header_bytes=settings.max_header_bytes
@@ -103,10 +103,12 @@ def create_app(services: Services, *, tracer_provider: Any = None, transport: An
         provider = tracing.provider_for(settings.otlp_endpoint)
     if provider is not None:
         tracing.instrument(app, provider)
+        if front is not None:
+            front.spans = tracing.Spans(provider)
     return app
 
 
-def _sidecar(services: Services, transport: Any) -> Any:
+def _sidecar(services: Services) -> Any:
     """Imported here: a plane without nodes needs none of the sidecar's libraries.
 
     Raises:
@@ -116,7 +118,7 @@ def _sidecar(services: Services, transport: Any) -> Any:
         from solarjax.plane.sidecar.serving import Serving
     except ModuleNotFoundError as error:
         raise Invalid(f"nodes need {error.name}: pip install solarjax[plane]") from None
-    return Serving(services, transport)
+    return Serving(services)
 
 
 def _operation(route: APIRoute) -> str:

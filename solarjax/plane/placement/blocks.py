@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cbor2
 
@@ -23,6 +24,8 @@ from solarjax.plane.errors import Invalid
 
 SEED = "vllm-none-hash"
 _LOW = (1 << 64) - 1
+_KEPT = 256
+"""Prompts remembered by how they begin. Prompts with the same capsules begin alike, and most of a chain is theirs."""
 
 
 def _cbor(value: Any) -> bytes:
@@ -34,6 +37,15 @@ def _pickle(value: Any) -> bytes:
 
 
 ALGORITHMS: dict[str, Callable[[Any], bytes]] = {"sha256_cbor": _cbor, "sha256": _pickle}
+
+
+class _Chained(NamedTuple):
+    """A prompt whose blocks were named: its tokens, and name and whole digest of each block."""
+
+    salt: str | None
+    tokens: tuple[int, ...]
+    names: list[int]
+    parents: list[bytes]
 
 
 class BlockHasher:
@@ -57,6 +69,7 @@ class BlockHasher:
         self.block_size = block_size
         self._digest = ALGORITHMS[algorithm]
         self._none = self._digest(seed)
+        self._latest: OrderedDict[tuple[Any, ...], _Chained] = OrderedDict()
 
     def chain(self, tokens: Sequence[int], salt: str | None) -> list[int]:
         """64-bit names of all full blocks of a prompt, first block first.
@@ -65,14 +78,43 @@ class BlockHasher:
           tokens: ids of the whole prompt.
           salt: `cache_salt` of the request; None if it has none.
         """
-        names = []
-        parent = self._none
-        extra: tuple[tuple[str, str], ...] | None = None if salt is None else (("cache_salt", salt),)
-        for begin in range(0, len(tokens) - self.block_size + 1, self.block_size):
-            parent = self._digest((parent, tuple(tokens[begin : begin + self.block_size]), extra))
+        size, blocks = self.block_size, len(tokens) // self.block_size
+        known, same = self._like(tokens, salt)
+        names = known.names[:same] if known is not None else []
+        parents = known.parents[:same] if known is not None else []
+        parent = parents[-1] if parents else self._none
+        for begin in range(same * size, blocks * size, size):
+            extra = (("cache_salt", salt),) if begin == 0 and salt is not None else None
+            parent = self._digest((parent, tuple(tokens[begin : begin + size]), extra))
+            parents.append(parent)
             names.append(int.from_bytes(parent[-8:], "big"))
-            extra = None
-        return names
+        if blocks:
+            self._keep(_Chained(salt, tuple(tokens[: blocks * size]), names, parents))
+        return list(names)
+
+    def _like(self, tokens: Sequence[int], salt: str | None) -> tuple[_Chained | None, int]:
+        """The latest prompt with the same beginning, and how many leading blocks it shares with this one."""
+        size = self.block_size
+        known = self._latest.get((salt, tuple(tokens[:size])))
+        if known is None:
+            return None, 0
+        # A name covers all before it, so it may be taken over as far as every token is the same, and no further.
+        low, high = 0, min(len(tokens), len(known.tokens)) // size
+        whole = tuple(tokens[: high * size])
+        while low < high:
+            middle = (low + high + 1) // 2
+            if whole[: middle * size] == known.tokens[: middle * size]:
+                low = middle
+            else:
+                high = middle - 1
+        return known, low
+
+    def _keep(self, chained: _Chained) -> None:
+        key = (chained.salt, chained.tokens[: self.block_size])
+        self._latest[key] = chained
+        self._latest.move_to_end(key)
+        if len(self._latest) > _KEPT:
+            self._latest.popitem(last=False)
 
     def reusable(self, prompt_tokens: int) -> int:
         """Blocks of a prompt that a hit may cover: the engine always computes the last token itself."""

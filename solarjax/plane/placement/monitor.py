@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Sequence
-
-import httpx2
 
 from solarjax.plane.errors import Invalid
 from solarjax.plane.placement.feed import Feed
 from solarjax.plane.placement.nodes import Node
 from solarjax.plane.placement.scrape import parse
+from solarjax.plane.placement.upstream import Upstream, UpstreamError
 
 POLL_SECONDS = 1.0
+_SCRAPE_SECONDS = 2.0
 _LOG = logging.getLogger("solarjax.plane.placement")
 
 
@@ -26,7 +27,7 @@ class Monitor:
       http: client for metrics.
     """
 
-    def __init__(self, nodes: Sequence[Node], http: httpx2.AsyncClient):
+    def __init__(self, nodes: Sequence[Node], http: Upstream):
         self._nodes = nodes
         self._http = http
         self._tasks: list[asyncio.Task[None]] = []
@@ -51,13 +52,12 @@ class Monitor:
         """Reads a node's metrics once."""
         before = node.log.restarts
         try:
-            response = await self._http.get(
-                f"{node.config.url}/metrics", headers=authorization(node), timeout=httpx2.Timeout(2.0)
+            node.scraped(
+                parse(await self._http.get(f"{node.config.url}/metrics", authorization(node), _SCRAPE_SECONDS))
             )
-            response.raise_for_status()
-            node.scraped(parse(response.text))
-        except (httpx2.HTTPError, Invalid):
-            node.unreachable()
+        except (UpstreamError, TimeoutError, Invalid) as error:
+            if not isinstance(error, TimeoutError) or not self._http.behind(_SCRAPE_SECONDS):
+                node.unreachable()
         if node.log.wanted is not None or node.log.restarts != before:
             self._wake(node)
 
@@ -67,9 +67,10 @@ class Monitor:
         The counts are emptied here: an idle engine publishes that with its next step only.
         """
         response = await self._http.post(f"{node.config.url}/reset_prefix_cache", headers=authorization(node))
-        done = response.status_code == 200
-        if done and response.content:
-            done = response.json().get("success", True)
+        async with response:
+            done, body = response.status == 200, await response.read()
+        if done and body:
+            done = json.loads(body).get("success", True)
         if done:
             node.log.emptied()
         return bool(done)

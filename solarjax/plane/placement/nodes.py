@@ -49,6 +49,7 @@ class Node:
         self._clock = clock
         self._answered: float | None = None
         self._failed = False
+        self._served: float | None = None
         self._ids = itertools.count()
         self._in_flight: dict[int, InFlight] = {}
         self._stored = Decayed(half_life=60.0)
@@ -72,7 +73,10 @@ class Node:
     @property
     def usable(self) -> bool:
         """True if a request may be sent there now."""
-        return self.health != "down" and self.breaker.allows(self._clock())
+        # Answers to prompts count too: when very many arrive at once, readings of metrics are late, and not the node.
+        now = self._clock()
+        serves = self._served is not None and now - self._served < DOWN_SECONDS
+        return (serves or self.health != "down") and self.breaker.allows(now)
 
     @property
     def breaker_state(self) -> str:
@@ -157,6 +161,7 @@ class Node:
     def first_byte(self, key: int) -> None:
         """Its prompt has been computed."""
         self._in_flight[key].first_byte = True
+        self._served = self._clock()
 
     def finished(self, key: int) -> None:
         """It ended, however it did."""

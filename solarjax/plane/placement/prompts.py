@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from solarjax.plane.errors import Invalid
 
@@ -33,6 +33,24 @@ class Prompt(NamedTuple):
     text: str
     tokens: list[int]
     ends: Sequence[int]
+
+
+class _Ends(Sequence[int]):
+    """Where tokens end, looked up when asked: a search looks at ten, and to list all costs as much as encoding."""
+
+    def __init__(self, encoding: Encoding):
+        self._encoding = encoding
+
+    def __len__(self) -> int:
+        return len(self._encoding)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        span = self._encoding.token_to_chars(index % len(self))
+        return 0 if span is None else span[1]  # a token that stands for no text, such as one that begins a prompt
 
 
 class PromptModel:
@@ -81,7 +99,7 @@ class PromptModel:
 
     def _encode(self, text: str, *, special: bool) -> Prompt:
         found = self._tokenizer.encode(text, add_special_tokens=special)
-        return Prompt(text, found.ids, [end for _, end in found.offsets])
+        return Prompt(text, found.ids, _Ends(found))
 
     def _render(self, messages: Any) -> str | None:
         if self._template is None or not isinstance(messages, list):

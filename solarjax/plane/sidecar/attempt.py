@@ -7,17 +7,19 @@ can only be ended honestly.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
-
-import httpx2
 
 from solarjax.plane.placement.monitor import authorization
 from solarjax.plane.placement.nodes import Node
+from solarjax.plane.placement.upstream import Response, Upstream, UpstreamError
 from solarjax.plane.sidecar import sse
 
 BUSY = frozenset({429, 503})
+_LAST_BYTES_SECONDS = 0.5
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Timeouts(NamedTuple):
@@ -56,7 +58,7 @@ class Attempt:
       alone: True if nothing else was known to run on the node, so that the time measures this prompt only.
     """
 
-    def __init__(self, http: httpx2.AsyncClient, node: Node, uncached: int | None, timeouts: Timeouts):
+    def __init__(self, http: Upstream, node: Node, uncached: int | None, timeouts: Timeouts):
         self.node = node
         self.status = 0
         self.content_type = "application/json"
@@ -70,11 +72,12 @@ class Attempt:
         self._http = http
         self._timeouts = timeouts
         self._key = node.sent(uncached)
-        self._response: httpx2.Response | None = None
+        self._response: Response | None = None
         self._chunks: AsyncIterator[bytes] | None = None
         self._splitter = sse.Splitter()
-        self._held: list[tuple[bytes, sse.Look]] = []
+        self._held: list[tuple[bytes, sse.Look | None]] = []
         self._judged = False
+        self._done = False
         self._first_at = 0.0
 
     @property
@@ -82,8 +85,13 @@ class Attempt:
         """The engine says that the request is wrong."""
         return 400 <= self.status < 500
 
-    async def open(self, path: str, content: bytes, request_id: str, *, stream: bool) -> None:
+    async def open(
+        self, path: str, content: bytes, request_id: str, *, stream: bool, trace: Mapping[str, str] = _NO_HEADERS
+    ) -> None:
         """Sends the request and waits for the first content byte, or for the whole answer.
+
+        Args:
+          trace: headers that carry the trace on to the engine.
 
         Raises:
           Failed: if another node may be tried.
@@ -91,30 +99,27 @@ class Attempt:
         begin = time.monotonic()
         try:
             async with asyncio.timeout(self._timeouts.first_byte if stream else self._timeouts.answer):
-                await self._open(path, content, request_id, stream=stream)
-        except TimeoutError:
-            self._judge(False)
-            raise Failed(f"node {self.node.name} did not begin to answer in time", silent=True) from None
-        except (httpx2.HTTPError, sse.Malformed) as error:
+                await self._open(path, content, request_id, stream, trace)
+        except (UpstreamError, sse.Malformed) as error:  # first: a connection that times out is a TimeoutError too
             self._judge(False)
             self.node.unreachable()
             raise Failed(f"node {self.node.name} failed: {type(error).__name__}") from None
+        except TimeoutError:
+            self._judge(False)
+            raise Failed(f"node {self.node.name} did not begin to answer in time", silent=True) from None
         self._first_at = time.monotonic()
         self.ttft_ms = (self._first_at - begin) * 1e3
         self.node.first_byte(self._key)
         self._judge(True)
 
-    async def _open(self, path: str, content: bytes, request_id: str, *, stream: bool) -> None:
-        request = self._http.build_request(
-            "POST", self.node.config.url + path, content=content,
-            headers={
-                "Content-Type": "application/json", "X-Request-Id": request_id, "Accept-Encoding": "identity",
-                **authorization(self.node),
-            },
-        )  # fmt: skip
-        self._response = response = await self._http.send(request, stream=True)
-        self.status = response.status_code
-        self.content_type = response.headers.get("content-type", "application/json")
+    async def _open(self, path: str, content: bytes, request_id: str, stream: bool, trace: Mapping[str, str]) -> None:
+        headers = {
+            "Content-Type": "application/json", "X-Request-Id": request_id, "Accept-Encoding": "identity",
+            **authorization(self.node), **trace,
+        }  # fmt: skip
+        self._response = response = await self._http.post(self.node.config.url + path, content, headers)
+        self.status = response.status
+        self.content_type = response.headers.get("Content-Type", "application/json")
         if self.status in BUSY:
             self._judge(None)
             raise Failed(f"node {self.node.name} is busy", busy=True)
@@ -122,18 +127,21 @@ class Attempt:
             self._judge(False)
             raise Failed(f"node {self.node.name} answered {self.status}")
         if not stream or self.status >= 400:
-            self.body = await response.aread()
+            self.body = await response.read()
             return
-        self._chunks = response.aiter_raw()
+        self._chunks = response.content.iter_any()
         async for chunk in self._chunks:
-            for event in self._splitter.feed(chunk):
+            events = self._splitter.feed(chunk)
+            for number, event in enumerate(events):
                 seen = sse.look(event)
                 if seen.error is not None:
                     self._judge(False)
                     raise Failed(f"node {self.node.name} failed: {str(seen.error.get('message'))[:200]}")
                 self._held.append((event, seen))
-            if any(seen.content or seen.done for _, seen in self._held):
-                return
+                if seen.content or seen.done:
+                    # Whatever follows, even in the same packet, is about a stream that has begun.
+                    self._held.extend((after, None) for after in events[number + 1 :])
+                    return
         raise sse.Malformed("the stream ended before it began")
 
     async def events(self, *, keep_text: bool, pass_usage: bool) -> AsyncIterator[bytes]:
@@ -141,14 +149,20 @@ class Attempt:
 
         Ends with an error event, and `broken` set, if the engine failed; so it does if the stream just stops.
         """
-        held, self._held = self._held, []
-        done = False
+        held, self._held = self._held, []  # None: not looked into yet
+        done = False  # said, and all before it passed on
         try:
             async with asyncio.timeout(None) as limit:
                 loop = asyncio.get_running_loop()
                 while not done:
                     passed = b""
-                    for event, seen in held:
+                    for event, known in held:
+                        try:
+                            seen = known or sse.look(event)
+                        except sse.Malformed:
+                            if passed:
+                                yield passed
+                            raise
                         done = done or seen.done
                         if seen.error is not None:
                             # Engines send [DONE] after an error; a client that looks for that alone would be misled.
@@ -163,6 +177,7 @@ class Attempt:
                     if passed:
                         yield passed
                     if done:
+                        self._done = True
                         return
                     limit.reschedule(loop.time() + self._timeouts.chunk)
                     assert self._chunks is not None
@@ -171,23 +186,33 @@ class Attempt:
                     if chunk is None:
                         self.broken = "the engine ended the stream in the middle"
                         break
-                    held = [(event, sse.look(event)) for event in self._splitter.feed(chunk)]
+                    held = [(event, None) for event in self._splitter.feed(chunk)]
         except TimeoutError:
             self.broken = "the engine went silent in the middle of the stream"
-        except (httpx2.HTTPError, sse.Malformed) as error:
+        except (UpstreamError, sse.Malformed) as error:
             self.broken = f"the engine failed in the middle of the stream: {type(error).__name__}"
         if self.broken:
             yield sse.error_event(self.broken)
 
     async def close(self) -> None:
-        """Ends it, whatever state it is in; an engine that still generates stops when the connection goes."""
+        """Ends it, whatever state it is in; an engine that still generates stops when the connection goes.
+
+        After [DONE] there is only the end of the body to come. It is waited for, shortly, because a connection whose
+        answer was not read to its end cannot be used again.
+        """
         self.node.finished(self._key)
         if self.broken:
             self._judged = False
             self._judge(False)
         self._judge(None)
+        if self._done and self._chunks is not None and not self.broken:
+            with contextlib.suppress(TimeoutError, UpstreamError):
+                async with asyncio.timeout(_LAST_BYTES_SECONDS):
+                    async for _ in self._chunks:
+                        pass
         if self._response is not None:
-            await self._response.aclose()
+            # A body that was read to its end has given its connection back already; any other is closed with it.
+            self._response.close()
 
     def measured(self, prompt_tokens: int, cached: int) -> None:
         """Tells the node what was learnt of its speed, from an answer that had it to itself."""

@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 
 from solarjax.plane.errors import PlaneError
 
+_LONGEST_USER = 128
 _OURS = ("cache_salt", "session_id", "kv_transfer_params", "request_id", "priority")
 """Fields that decide about isolation, identity or order between tenants. A salt of a client's choosing would reach
 another tenant's blocks."""
 
 
 class Body(NamedTuple):
-    """A parsed request. `asked_usage`: the client wants the usage chunk of a stream itself."""
+    """A parsed request. `asked_usage`: the client wants the usage chunk of a stream itself. `user`: OpenAI's field of
+    that name, empty if it is none; routing by session falls back on it."""
 
     fields: dict[str, Any]
     stream: bool
     asked_usage: bool
+    user: str = ""
 
 
 def parse(raw: bytes) -> Body:
@@ -48,7 +51,8 @@ def parse(raw: bytes) -> Body:
     if stream:
         # Its last chunk is the only place where a stream tells how much of the prompt was cached.
         fields["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-    return Body(fields, stream, asked)
+    user = fields.get("user")
+    return Body(fields, stream, asked, user[:_LONGEST_USER] if isinstance(user, str) else "")
 
 
 def encode(fields: dict[str, Any], salt: str) -> bytes:

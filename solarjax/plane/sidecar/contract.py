@@ -7,7 +7,7 @@ Request (all optional; none is passed on to an engine):
     X-PlaceMem-Retrieve: 1..64               let the retriever choose up to so many for the last user message
     X-PlaceMem-Mode: auto | text | kv | layer    see placement.planner; layer is refused (501)
     X-PlaceMem-Tenant: name                  must be the token's tenant (403 otherwise)
-    X-PlaceMem-Session: key                  for session routing
+    X-PlaceMem-Session: key                  for session routing; without it the body's `user` is the key
     X-PlaceMem-Writeback: none | auto | id   keep the answer as a capsule derived from those used
     X-Request-Id: id                         1 to 128 letters, digits, '.', '_' or '-'; else one is made
 

@@ -7,6 +7,7 @@ what it was admitted with, and if that ended meanwhile the record says `overlapp
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -72,12 +73,20 @@ class Exchange:
             if again:
                 self._record.readmitted += 1
                 self._ticket = await self._serving.hot.authenticate(self._wanted.token)
-            admission, relevance = await self._admission(again > 0)
-            self._record.epoch, self._record.at = admission.epoch, self._serving.clock()
-            salt = cache_salt(self._serving.salt_secret, self._tenant, self._ticket.purge_epoch)
-            plan = self._serving.planner.lay_out(self._tenant, self._body.fields, admission, salt, relevance)
-            self._record.capsules = tuple(f"{c.id}@{c.version}" for c in plan.capsules)
-            content = encode(plan.body, salt)
+            async with self._serving.preparing:
+                # Without it a burst would be prepared in one turn of the event loop, and everything else would stand.
+                await asyncio.sleep(0)
+                with self._serving.spans.span("sidecar.admit") as span:
+                    admission, relevance = await self._admission(again > 0)
+                    if span is not None:
+                        span.set_attribute("placemem.epoch", admission.epoch)
+                        span.set_attribute("placemem.capsules", [str(ref) for ref in admission.refs])
+                self._record.epoch, self._record.at = admission.epoch, self._serving.clock()
+                salt = cache_salt(self._serving.salt_secret, self._tenant, self._ticket.purge_epoch)
+                with self._serving.spans.span("sidecar.lay_out"):
+                    plan = self._serving.planner.lay_out(self._tenant, self._body.fields, admission, salt, relevance)
+                self._record.capsules = tuple(f"{c.id}@{c.version}" for c in plan.capsules)
+                content = encode(plan.body, salt)
             opened = await self._open(plan, admission, content)
             if opened is None:
                 continue
@@ -86,7 +95,11 @@ class Exchange:
                 if not attempt.refused and not await self._holds(admission):
                     continue
                 self._record.fenced_at = self._serving.clock()
-                await self._pass_on(attempt, plan, decision, admission)
+                with self._serving.spans.span("sidecar.pass_on") as span:
+                    await self._pass_on(attempt, plan, decision, admission)
+                    if span is not None:
+                        span.set_attribute("placemem.outcome", self._record.outcome)
+                        span.set_attribute("placemem.cached", self._record.cached or 0)
                 return
             finally:
                 await attempt.close()
@@ -96,6 +109,10 @@ class Exchange:
     @property
     def _tenant(self) -> str:
         return self._ticket.principal.tenant
+
+    @property
+    def _session(self) -> str:
+        return self._wanted.session or self._body.user
 
     async def _admission(self, again: bool) -> tuple[Admission, float]:
         hot, wanted = self._serving.hot, self._wanted
@@ -137,7 +154,7 @@ class Exchange:
         while len(tried) < serving.settings.tries:
             try:
                 decision = serving.planner.choose(
-                    self._tenant, plan, mode=self._wanted.mode, session=self._wanted.session, without=frozenset(tried)
+                    self._tenant, plan, mode=self._wanted.mode, session=self._session, without=frozenset(tried)
                 )  # fmt: skip
             except UpstreamBusy:
                 if problem is None:
@@ -157,7 +174,15 @@ class Exchange:
                 uncached = decision.prompt_tokens - (decision.cached_tokens or 0)
             attempt = Attempt(serving.http, serving.node(decision.node), uncached, serving.timeouts)
             try:
-                await attempt.open(self._path, content, self._wanted.request_id, stream=self._body.stream)
+                with serving.spans.span("sidecar.first_byte") as span:
+                    if span is not None:
+                        span.set_attribute("placemem.node", decision.node)
+                        span.set_attribute("placemem.mode", decision.mode)
+                        span.set_attribute("placemem.predicted_cached", decision.cached_tokens or 0)
+                    await attempt.open(
+                        self._path, content, self._wanted.request_id, stream=self._body.stream,
+                        trace=serving.spans.headers(),
+                    )  # fmt: skip
                 return attempt, decision
             except Failed as failure:
                 problem = failure
@@ -237,6 +262,7 @@ class Exchange:
             if decision.cached_tokens is not None:
                 node.found(chain, decision.cached_tokens // size, cached // size, attempt.position)
             self._serving.segments.learn(self._tenant, plan, self._serving.planner, node)
+        self._serving.forecast_reuse(self._tenant, plan.capsules, node)
 
     def _write_back(self, attempt: Attempt, plan: Plan, text: str | None) -> None:
         serving, caller = self._serving, self._ticket.principal

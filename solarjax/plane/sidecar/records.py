@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from solarjax.plane.placement.rates import Forecasts
 
 _KEPT = 1000
 _MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 120_000)
@@ -73,6 +78,23 @@ class Meters:
         )  # fmt: skip
         self.tokens = Counter("sidecar_prompt_tokens", "All, predicted cached, cached", ["kind"], registry=into)
         self.events = Counter("sidecar_events", "Failovers, overlaps, writebacks ...", ["kind"], registry=into)
+
+
+class Reuse:
+    """How good the forecasts behind P_reuse are, as metrics: Brier score, that of the base rate alone, and how many."""
+
+    def __init__(self, registry: CollectorRegistry, forecasts: Forecasts):
+        def read(name: str) -> float:
+            forecasts.expire(time.monotonic())
+            value = getattr(forecasts.brier, name)
+            return math.nan if value is None else float(value)
+
+        for name, field_, text in (
+            ("score", "score", "Mean squared error of P(used again)"), ("base", "base", "The same of the base rate"),
+            ("forecasts", "count", "Forecasts that have come due"),
+        ):  # fmt: skip
+            gauge = Gauge(f"sidecar_reuse_brier_{name}", text, registry=registry)
+            gauge.set_function(partial(read, field_))
 
 
 class Records:

@@ -6,12 +6,11 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
-
+from solarjax.plane.capsules import Capsule
 from solarjax.plane.errors import Invalid
 from solarjax.plane.hotpath import HotPath
 from solarjax.plane.placement.experience import Experience
@@ -19,11 +18,16 @@ from solarjax.plane.placement.monitor import Monitor
 from solarjax.plane.placement.nodes import Node, unique
 from solarjax.plane.placement.planner import Planner
 from solarjax.plane.placement.prompts import PromptModel
+from solarjax.plane.placement.rates import Forecasts
 from solarjax.plane.placement.segments import Segments
+from solarjax.plane.placement.upstream import Upstream
 from solarjax.plane.services import Services
 from solarjax.plane.sidecar.attempt import Timeouts
-from solarjax.plane.sidecar.records import Records
+from solarjax.plane.sidecar.records import Records, Reuse
 from solarjax.plane.sidecar.writeback import Writeback
+from solarjax.plane.tracing import Spans
+
+_PREPARED_AT_ONCE = 16
 
 
 class Serving:
@@ -31,13 +35,12 @@ class Serving:
 
     Args:
       services: of the plane.
-      transport: for tests, in place of the network.
 
     Raises:
       Invalid: for two nodes of one name, a tokenizer that cannot be read, or a salt file that is not safe.
     """
 
-    def __init__(self, services: Services, transport: httpx2.AsyncBaseTransport | None = None):
+    def __init__(self, services: Services):
         settings = services.settings
         unique(settings.nodes)
         self.settings = settings
@@ -63,18 +66,26 @@ class Serving:
         self.records = Records(services.metrics.registry, log)
         self.writeback = Writeback(services.catalogue, self.records.meters.events, settings.shutdown_seconds)
         self.in_flight = 0
-        # trust_env off: a proxy meant for the internet must not see prompts. No timeout of the library's for reads: a
-        # long prefill is not a fault, and the sidecar has limits of its own for each phase.
-        self.http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(None, connect=settings.connect_seconds, pool=settings.first_byte_seconds),
-            limits=httpx2.Limits(max_connections=settings.max_in_flight + 16, max_keepalive_connections=256),
-            trust_env=False, follow_redirects=False, transport=transport,
-        )  # fmt: skip
+        # The rest of a burst waits in a queue: shared out among a thousand at once, a second of work would delay each
+        # of them by that second, and their connections to nodes too.
+        self.preparing = asyncio.Semaphore(_PREPARED_AT_ONCE)
+        self.http = Upstream(settings.max_in_flight + 16, settings.connect_seconds, settings.first_byte_seconds)
+        self.spans = Spans()
+        self.forecasts = Forecasts()
+        Reuse(services.metrics.registry, self.forecasts)
         self.monitor = Monitor(self.nodes, self.http)
 
     def node(self, name: str) -> Node:
         """The node of a name that the planner gave."""
         return self._by_name[name]
+
+    def forecast_reuse(self, tenant: str, capsules: Sequence[Capsule], node: Node) -> None:
+        """Scores the last forecasts that these capsules are used again on a node, and makes new ones."""
+        now, seconds = time.monotonic(), node.residency_seconds()
+        for capsule in capsules:
+            key = (tenant, capsule.id, capsule.version, node.name)
+            self.forecasts.used(key, now)
+            self.forecasts.make(key, self.experience.p_reuse(tenant, (capsule,), seconds), now + seconds)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -83,13 +94,12 @@ class Serving:
         mine = [self.experience.written, self.segments.written]
         listeners.extend(mine)
         try:
-            async with self.writeback, self.monitor:
+            async with self.writeback, self.http, self.monitor:
                 yield
         finally:
             for listener in mine:
                 listeners.remove(listener)
             self.records.close()
-            await asyncio.shield(self.http.aclose())
 
 
 def salt_secret(path: Path) -> bytes:
