@@ -172,8 +172,8 @@ def _p03(measure: str, name: str) -> Judge:
         )  # fmt: skip
         return _result(
             figures, "invalidation", f"p03-{name}", "P03", f"a correction costs at most 1.09 ms ({name})", verdict, row,
-            "ms", predicted=limit, notes=f"By dependants, ms: {curve}. Wall over CPU time: {busy:.1f} (1.5 to 2.5 where "
-            "nothing else runs, for the flush to disk).",
+            "ms", predicted=limit,
+            notes=f"By dependants, ms: {curve}. Wall time is {busy:.1f} times CPU time here: disk, and what else ran.",
         )  # fmt: skip
 
     return judge

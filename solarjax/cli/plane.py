@@ -25,7 +25,7 @@ Url = Annotated[str | None, typer.Option("--url", help=f"The running plane (defa
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the audit trail.")]
 
 
-_NEEDED = ("sqlalchemy", "pydantic", "fastapi", "uvicorn", "httpx2", "prometheus_client")
+_NEEDED = ("sqlalchemy", "pydantic", "fastapi", "uvicorn", "httpx2", "aiohttp", "httptools", "prometheus_client")
 
 
 @app.callback()

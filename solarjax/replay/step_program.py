@@ -28,7 +28,7 @@ MOST_TABLE_BYTES = 2**30
 _EMPTY = np.float32(-np.inf)
 MORE = 3
 """Numbers that go to the device with an embedding: quality, item, mode."""
-_ONE_AFTER_ANOTHER = {
+_ONE_AFTER_ANOTHER: dict[str, str | bool] = {
     # One lane of a hundred slots is a chain of kernels of a microsecond each: handing them to other threads costs more
     # than it saves, and it waits for cores that are busy.
     "xla_cpu_multi_thread_eigen": False,

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from solarjax.plane.api import problems
 from solarjax.plane.errors import PlaneError, UpstreamBusy
@@ -88,8 +88,9 @@ class Generate:
             wanted.check_tenant(ticket.principal.tenant)
             body = bodies.parse(await _read(receive))
             record = Record(wanted.request_id, ticket.principal.tenant, body.fields["model"], body.stream)
-            exchange = Exchange(self._serving, ticket, wanted, body, self.path, record, send)
-            if not await _unless_gone(exchange.run(), receive):
+            answer = _Answer(send)
+            exchange = Exchange(self._serving, ticket, wanted, body, self.path, record, answer)
+            if not await _unless_gone(exchange.run(), receive, answer):
                 record.outcome = "cancelled"
         except PlaneError as error:
             if record is not None:
@@ -120,14 +121,32 @@ async def _read(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive) -> bool:
-    """Runs `work` to its end, or cancels it when the client disconnects; True if it ended."""
+class _Answer:
+    """Passes an answer on to the server. `complete`: its last part has been handed over."""
+
+    def __init__(self, send: Send):
+        self._send = send
+        self.complete = False
+
+    async def __call__(self, message: Message) -> None:
+        """As the `send` of ASGI."""
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.complete = True
+        await self._send(message)
+
+
+async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive, answer: _Answer) -> bool:
+    """Runs `work` to its end, or cancels it when the client disconnects; True if it ended.
+
+    Servers report a disconnect also once an answer is complete. What is still to be done then, such as reading the
+    engine's last bytes, is not the client's to cancel.
+    """
     task = asyncio.create_task(work)
     watch = asyncio.create_task(_until_gone(receive))
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
+        if task.done() or answer.complete:
+            await task
             return True
         return False
     finally:
