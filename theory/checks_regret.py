@@ -31,6 +31,8 @@ from theory.statistics import Interval, bootstrap, independent_power_law
 LOWER_CONSTANT = 1 / 20
 """Constant of the lower bound sqrt(K T) / 20 (Auer, Cesa-Bianchi, Freund, Schapire, SIAM J. Comput. 32, 2002)."""
 PHASE_GAPS = (0.4, 0.2, 0.1)
+ENOUGH = 100
+"""Keys below which an exponent that is near its limit gets one verdict from some keys and another from others."""
 
 
 def _order_sqrt_t(budget: Budget, kind: str, families: tuple[str, ...], name: str, title: str, notes: str) -> Finding:
@@ -94,7 +96,7 @@ def regret_phases(budget: Budget) -> Finding:
     groups = (Group(PHASE_GAPS, marks),)
     table, series, rows = [], [], {}
     for family in ("thompson", "discounted"):
-        runs = worst_gap(family, World("phases", 8, True), groups, keys_of(budget), budget.root_key)
+        runs = worst_gap(family, World("phases", 8, True), groups, keys_of(budget, ENOUGH), budget.root_key)
         for label, worst in runs.items():
             rows[label] = row = row_of(label, 8, worst, budget, 1)
             table.append(row.entry)
@@ -105,7 +107,7 @@ def regret_phases(budget: Budget) -> Finding:
         verdict=sublinear([own.late]), figure=own.late.value,
         figure_name=f"exponent of worst-gap regret in T from T = {own.entry['late from T']}", unit="1",
         interval=(own.late.low, own.late.high), predicted=0.5, sizes={"K": [8], "groups": sizes_of(groups)},
-        keys=keys_of(budget),
+        keys=keys_of(budget, ENOUGH),
         notes="The posterior never forgets, so after a change it needs about as many steps as came before. Discounting "
         f"(0.99) is the remedy, at the price of linear regret at small gaps. Over all T the exponent is "
         f"{own.exponent.value:.2f}: the first phase is learnt at leisure and costs little, which bends the slope above "
@@ -162,7 +164,9 @@ def minimax_k(budget: Budget) -> Finding:
     table, series, found = [], [], {}
     for kind, name in (("leave", "cache feedback (M1)"), ("pull", "bandit feedback (B1)")):
         worst = [
-            worst_gap("thompson", World(kind, k, True), groups, keys_of(budget), budget.root_key)["thompson"]
+            worst_gap(
+                "thompson", World(kind, k, True), groups, keys_of(budget, ENOUGH), budget.root_key, selection=1.0
+            )["thompson"]
             for k in capacities
         ]
         runs = np.stack([w.regret[:, -1] for w in worst], axis=1)
@@ -180,7 +184,7 @@ def minimax_k(budget: Budget) -> Finding:
     return Finding(
         verdict=predicates.sqrt_lower(own), figure=own.value, figure_name="exponent of worst-gap regret in K", unit="1",
         interval=(own.low, own.high), predicted=0.5, sizes={"K": capacities, "T": marks[-1], "gaps": GAPS},
-        keys=keys_of(budget),
+        keys=keys_of(budget, ENOUGH),
         notes=f"One rule below sqrt(K) refutes a bound on all rules. Under bandit feedback the same rule has exponent "
         f"{other.value:.2f} [{other.low:.2f}, {other.high:.2f}]: the bound is one for bandits, and a cache is not a "
         "bandit. 2 looks. A regret is no ratio to OPT, so there is no counterexample file.",

@@ -195,13 +195,16 @@ class Worst(NamedTuple):
         )
 
 
-def worst_gap(family: str, world: World, groups: Sequence[Group], keys: int, root_key: int) -> dict[str, Worst]:
+def worst_gap(
+    family: str, world: World, groups: Sequence[Group], keys: int, root_key: int, selection: float = SELECTION
+) -> dict[str, Worst]:
     """Per variant the worst gap for each T, chosen on extra keys and scored on `keys` fresh ones: a maximum taken on
     the keys that are reported would be too large.
 
     Args:
       groups: gaps with the checkpoints they are run to. The checkpoints of every group are the first ones of the
         longest, so that large gaps, whose regret has levelled off, need not be run to the largest T.
+      selection: extra keys as a share of `keys`; few of them choose a wrong gap now and then.
 
     Raises:
       TheoryError: no groups, checkpoints that are not the first ones of the longest, or see `regrets`.
@@ -209,7 +212,7 @@ def worst_gap(family: str, world: World, groups: Sequence[Group], keys: int, roo
     longest = max((g.marks for g in groups), key=len, default=())
     if any(tuple(g.marks) != tuple(longest[: len(g.marks)]) for g in groups) or not longest:
         raise TheoryError(f"groups {list(groups)}: the checkpoints of each must be the first ones of the longest")
-    extra = max(8, round(SELECTION * keys))
+    extra = max(8, round(selection * keys))
     parts = [regrets(family, world, g.gaps, g.marks, keys + extra, root_key) for g in groups]
     out = {}
     for label in parts[0]:

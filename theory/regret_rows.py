@@ -20,9 +20,9 @@ LONG_MARKS = (*MARKS, 31_623, 100_000)
 """Gaps are those of K = 8; the worst gap goes with sqrt(K / T), so they are scaled by sqrt(K / 8)."""
 
 
-def keys_of(budget: Budget) -> int:
-    """Regret varies much from key to key, so a quick look takes more keys."""
-    return budget.keys if budget.full else 2 * budget.keys
+def keys_of(budget: Budget, least: int = 2) -> int:
+    """Regret varies much from key to key, so a quick look takes more keys, and some checks never fewer than `least`."""
+    return max(least, budget.keys if budget.full else 2 * budget.keys)
 
 
 def groups_of(budget: Budget, family: str, k: int) -> tuple[Group, ...]:

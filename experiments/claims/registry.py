@@ -7,7 +7,9 @@ from experiments.claims.types import Claim
 
 SOLAR, PLACEMEM = "SOLAR, arXiv 2607.00394", "PlaceMem"
 _THEORY = "python -m theory check {id} --full --json theory.json && python -m experiments ledger --rows theory.json"
-_PLANE = "the memory plane's benchmark writes these rows; then `python -m experiments ledger --rows FILE`"
+_PLANE = (
+    "run `python -m experiments.placemem run`; then `python -m experiments ledger --rows reports/placemem/claims.json`"
+)
 _REPLAY = "answer F1 needs a live language model (`solarjax replay`), its rows enter by `ledger --rows FILE`"
 
 
