@@ -151,15 +151,14 @@ def regret_lower(budget: Budget) -> Finding:
     )  # fmt: skip
 
 
-def _wide(budget: Budget) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Capacities and checkpoints of the growth in K."""
-    return ((2, 8, 32) if budget.full else (2, 8, 16)), MARKS[:-1]
+WIDE, WIDE_MARKS = (2, 8, 32), MARKS[:-1]
+"""Capacities and checkpoints of the growth in K."""
 
 
 @define("minimax_k", "Every rule has regret that grows as sqrt(K) under cache feedback", "T6, S20")
 def minimax_k(budget: Budget) -> Finding:
     """Exponent of the worst-gap regret in K, where a cache sees all residents, beside the textbook bandit's."""
-    capacities, marks = _wide(budget)
+    capacities, marks = WIDE, WIDE_MARKS
     groups = (Group(GAPS, marks),)
     table, series, found = [], [], {}
     for kind, name in (("leave", "cache feedback (M1)"), ("pull", "bandit feedback (B1)")):
@@ -195,8 +194,8 @@ def minimax_k(budget: Budget) -> Finding:
 @define("regret_wide", "Thompson with fixed arms stays sublinear in wide caches (K = 64 in full runs)", "T5, S19")
 def regret_wide(budget: Budget) -> Finding:
     """The largest capacity, both feedback models; full runs: one gap, so it checks sizes, not the minimax rate."""
-    marks = _wide(budget)[1]
-    k = 64 if budget.full else _wide(budget)[0][-1]
+    marks = WIDE_MARKS
+    k = 64 if budget.full else 16
     gaps = (0.2,) if budget.full else GAPS
     table, series, exponents = [], [], []
     for kind in ("pull", "leave"):
