@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "reports" / "theory"
 README = (ROOT / "theory" / "README.md").read_text(encoding="utf-8")
 FULL = report.load(STORED / "full.json")
+KEY_SETS = report.load(STORED / "key-sets.json")
 ROWS = {row.id: row for row in FULL["results"]}
 NO_SHORT_INSTANCE = {
     # Statements about limits, rates, regret, or means over workloads: no single short instance breaks them.
@@ -81,7 +82,18 @@ def test_a_stored_counterexample_replays(path):
 
 
 def test_the_stored_files_are_small():
-    assert sum(path.stat().st_size for path in STORED.rglob("*") if path.is_file()) < 2_000_000
+    assert sum(path.stat().st_size for path in STORED.rglob("*") if path.is_file()) < 2_500_000
+
+
+def test_verdicts_agree_over_three_key_sets():
+    rows = {row["id"]: row for row in KEY_SETS["stability"]}
+    assert set(rows) == set(CHECKS)
+    assert all(set(row["verdicts"]) == {"0", "1", "2"} for row in rows.values())
+    own = {name: {str(r.verdict) for r in KEY_SETS["results"] if r.id == name} for name in rows}
+    assert all(row["stable"] == (len(own[name]) == 1) for name, row in rows.items())
+    # What differs is named in the README, and nothing else is.
+    line = re.search(r"^Not the same on all three key sets:(.*?)$", README, flags=re.MULTILINE)
+    assert {n for n, row in rows.items() if not row["stable"]} == set(re.findall(r"`(\w+)`", line[1] if line else ""))
 
 
 def test_the_stored_figures_are_those_of_the_report():
