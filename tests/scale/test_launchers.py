@@ -30,8 +30,9 @@ from tests.support.sweeps import assert_part_of
 
 SETTINGS = ("n_topics=6", "n_cycles=4", "dim=16")
 SEEDS = 12
-OPTIONS = ["--capacities", "3", "--seeds", str(SEEDS), "--memory", "14KB", "-q"]
-RUN = ["run", "--workload", "cycling", *(word for pair in SETTINGS for word in ("--set", pair)), *OPTIONS]
+OPTIONS = ["--capacities", "3", "--seeds", str(SEEDS), "-q"]
+AT_ONCE = ["run", "--workload", "cycling", *(word for pair in SETTINGS for word in ("--set", pair)), *OPTIONS]
+RUN = [*AT_ONCE, "--memory", "14KB"]
 LIMIT = 600  # seconds until a child is given up; nothing is measured
 
 
@@ -62,13 +63,27 @@ def child(environment: dict[str, str], *arguments: object) -> subprocess.Popen[s
     return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.fixture(scope="module")
+def alone(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    """The same sweep by one process of the command line, in one block.
+
+    Not made in this process: programs that other tests compiled here, with other settings of the compiler, would be
+    used again.
+    """
+    out = tmp_path_factory.mktemp("alone") / "run"
+    process = child(environment, *AT_ONCE, "--policies", "fifo,solar_e", "--out", out)
+    told = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, told
+    return stored.load(out).data
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def test_two_processes_write_one_dataset(tmp_path: Path, whole: xr.Dataset, environment: dict[str, str]) -> None:
+def test_two_processes_write_one_dataset(tmp_path: Path, alone: xr.Dataset, environment: dict[str, str]) -> None:
     """FIFO and SOLAR-E under jax.distributed, into one zarr store; each process computed a part of it."""
     out = tmp_path / "run"
     together = ["--launcher", "distributed", "--coordinator", f"127.0.0.1:{free_port()}", "--processes", 2]
@@ -84,9 +99,9 @@ def test_two_processes_write_one_dataset(tmp_path: Path, whole: xr.Dataset, envi
     run = stored.load(out)
     assert run.provenance["device"]["count"] == 2  # both processes' devices
     assert sorted(path.name for path in out.iterdir()) == ["figures", "provenance.json", "result.zarr"]
-    assert_part_of(run.data, whole)
-    assert run.data.sizes == whole.sizes and status(out).complete
-    assert float(whole["hit_rate"].std()) > 0
+    assert_part_of(run.data, alone)
+    assert run.data.sizes == alone.sizes and status(out).complete
+    assert float(alone["hit_rate"].std()) > 0
 
 
 def test_shares_that_know_nothing_of_each_other(
@@ -128,7 +143,7 @@ def descendants(ancestor: int) -> dict[int, str]:
     return found
 
 
-def test_ray_survives_a_killed_worker(tmp_path: Path, whole: xr.Dataset, environment: dict[str, str]) -> None:
+def test_ray_survives_a_killed_worker(tmp_path: Path, alone: xr.Dataset, environment: dict[str, str]) -> None:
     """A worker is killed in the middle of a task; the task runs again elsewhere and no bit of the dataset changes."""
     out = tmp_path / "run"
     driver = child(environment, *RUN, "--policies", "fifo", "--out", out, "--launcher", "ray")
@@ -148,7 +163,7 @@ def test_ray_survives_a_killed_worker(tmp_path: Path, whole: xr.Dataset, environ
     assert driver.returncode == 0, told
     assert "a worker was lost (" in told and "fifo N=3, block" in told and told.count("runs again") == told.count("\n")
     run = stored.load(out)
-    assert_part_of(run.data, whole)
+    assert_part_of(run.data, alone)
     assert run.data.sizes["seed"] == SEEDS and run.data["policy"].values.tolist() == ["fifo"]
     assert not descendants(driver.pid)
 
