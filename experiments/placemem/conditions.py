@@ -18,6 +18,7 @@ derived texts' only source of staleness, and turns that use them are reported ap
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,7 +52,7 @@ class Cost:
     ended: int
 
 
-class Condition:
+class Condition(ABC):
     """A way to remember. `learn` documents, `correct` them, `ask`.
 
     Args:
@@ -64,17 +65,17 @@ class Condition:
         self.name, self.front, self.tenant = name, front, tenant
         front.tenant(tenant)
 
+    @abstractmethod
     def learn(self, document: w.Document) -> None:
         """A document is written."""
-        raise NotImplementedError
 
+    @abstractmethod
     def correct(self, correction: w.Correction) -> Cost | None:
         """A fact was wrong; None where there is nothing to be timed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ask(self, turn: w.Turn, max_tokens: int) -> Given:
         """One turn."""
-        raise NotImplementedError
 
 
 class PromptOnly(Condition):

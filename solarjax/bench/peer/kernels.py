@@ -62,6 +62,16 @@ def fifo(compiled: Callable) -> Eviction:
     return Eviction(*map(compiled, (init, touch, victim, insert)))
 
 
+def _least(state, t, K, ids, born, near):
+    """The resident whose number is least leaves; ties to the earliest inserted."""
+    number = state[0]
+    least = 0
+    for i in range(1, K):
+        if number[i] < number[least] or (number[i] == number[least] and born[i] < born[least]):
+            least = i
+    return least
+
+
 def lru(compiled: Callable) -> Eviction:
     """The resident retrieved or inserted longest ago leaves; ties to the earliest inserted."""
 
@@ -77,18 +87,10 @@ def lru(compiled: Callable) -> Eviction:
         if i2 >= 0:
             last[i2] = t
 
-    def victim(state, t, K, ids, born, near):
-        last = state[0]
-        least = 0
-        for i in range(1, K):
-            if last[i] < last[least] or (last[i] == last[least] and born[i] < born[least]):
-                least = i
-        return least
-
     def insert(state, slot, t, K, gone):
         state[0][slot] = t
 
-    return Eviction(*map(compiled, (init, touch, victim, insert)))
+    return Eviction(*map(compiled, (init, touch, _least, insert)))
 
 
 def lfu(compiled: Callable) -> Eviction:
@@ -106,15 +108,7 @@ def lfu(compiled: Callable) -> Eviction:
         if i2 >= 0:
             count[i2] += 1
 
-    def victim(state, t, K, ids, born, near):
-        count = state[0]
-        least = 0
-        for i in range(1, K):
-            if count[i] < count[least] or (count[i] == count[least] and born[i] < born[least]):
-                least = i
-        return least
-
     def insert(state, slot, t, K, gone):
         state[0][slot] = 0
 
-    return Eviction(*map(compiled, (init, touch, victim, insert)))
+    return Eviction(*map(compiled, (init, touch, _least, insert)))
