@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from experiments.placemem.standin import write_model
 from solarjax.plane.capsules import CapsuleDraft, Provenance
 from solarjax.plane.commit import Intent
 from solarjax.plane.services import build
 from solarjax.plane.settings import load
-from tests.plane.standin import write_model
 
 TENANT, CAPSULES = "bench", 3
 _TICK = os.sysconf("SC_CLK_TCK")
