@@ -16,10 +16,13 @@ def loss(quality, k, similarity, relevance, content):
         return 0.0 if found > 0 else 1.0
     if quality == "max_similarity":
         return 1 - min(max((similarity[i] for i in top), default=0.0), 1.0)
+    if quality == "mean_similarity":
+        return 1 - min(sum(similarity[i] for i in top) / max(len(top), 1), 1.0)
     recall = found / total if found else 0.0
     precision = found / len(top) if top else 0.0
-    if quality == "recall":
-        return 1 - recall
+    if quality in ("recall", "precision"):
+        return 1 - (recall if quality == "recall" else precision)
+    assert quality == "f1", quality
     return 1 - (2 * precision * recall / (precision + recall) if found else 0.0)
 
 

@@ -23,8 +23,11 @@ from theory.opt_lp import lp_bound
 from theory.opt_relaxed import gains
 
 SIZE, ITEMS, QUERIES, STEPS = 1000, 4, 3, 4
-WORLDS = (("hit", 1, 2), ("max_similarity", 1, 2), ("recall", 3, 3), ("f1", 3, 3))
-"""Quality, k, K: both single-item and set qualities."""
+WORLDS = (
+    ("hit", 1, 2), ("max_similarity", 1, 2), ("mean_similarity", 3, 3), ("recall", 3, 3), ("precision", 3, 3),
+    ("f1", 3, 3),
+)  # fmt: skip
+"""Quality, k, K: every quality, single-item and set ones."""
 
 
 def random_batch(quality, k, capacity, seed=0, **conventions):
@@ -140,6 +143,8 @@ POLICIES = {
     "recall": "arc",
     "hit": GATE,
     "f1": "fifo",
+    "precision": "lfu",
+    "mean_similarity": "fifo",
 }
 
 
