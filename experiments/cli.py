@@ -53,6 +53,7 @@ def main(
     from experiments import external, ledger, registry, runner
     from experiments import workers as side_by_side
     from experiments.render import page as report
+    from solarjax.cli import runtime
 
     if data is not None and not data.is_dir():
         raise ExperimentError(f"--data {data} is not a folder")
@@ -62,6 +63,7 @@ def main(
     context = Context(quick, data, seeds)
     if workers > 1:
         side_by_side.compute(side_by_side.batches(chosen, context, out), context, out, workers)
+        runtime.keep_programs()  # what is left to this process
     missing = runner.run(chosen, context, out)
     for path in rows:
         external.take(path, out)

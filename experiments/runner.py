@@ -34,12 +34,12 @@ def run(artefacts: Sequence[Artefact], context: Context, out: Path, say: Say = p
 
 def run_one(artefact: Artefact, context: Context, out: Path, say: Say = print) -> tuple[str, int]:
     """Brings one artefact up to date. Returns (`done`, `unchanged` or `missing`, entries that were computed)."""
-    held = store.load_artefact(out, artefact.id) if (out / store.DATA / artefact.id).is_dir() else None
+    held = store.load_artefact(out, artefact.id)
     try:
         plan = dict(artefact.plan(context))
     except Missing as problem:
         if held is None or not held.done:
-            record = _record(artefact, context, "missing", {}, "") | {"reason": str(problem)}
+            record = record_of(artefact, context, "missing", {}, "") | {"reason": str(problem)}
             store.save_artefact(out, artefact.id, [], record)
         say(f"{artefact.id}: {problem}")
         return "missing", 0
@@ -56,11 +56,24 @@ def run_one(artefact: Artefact, context: Context, out: Path, say: Say = print) -
             computed += 1
             say(f"  {artefact.id}: {name} computed in {time.monotonic() - start:.1f} s")
         results[name] = data
-        entries[name] = {**record, "key": places[name].key, "lanes": _lanes(data)}
+        entries[name] = {**record, "key": places[name].key, "lanes": lanes(data)}
     rows = statistics.compare(statistics.correct(artefact.rows(results)), artefact.published)
     _check_unique(artefact, rows)
-    store.save_artefact(out, artefact.id, rows, _record(artefact, context, "done", entries, key))
+    store.save_artefact(out, artefact.id, rows, record_of(artefact, context, "done", entries, key))
     return "done", computed
+
+
+def is_current(artefact: Artefact, plan: Mapping[str, Any], context: Context, out: Path) -> bool:
+    """True if the stored rows are those that a run would make: same entries, code and published figures.
+
+    Raises:
+      ExperimentError: what is stored is damaged.
+    """
+    held = store.load_artefact(out, artefact.id)
+    if held is None or not held.done:
+        return False
+    places = {name: store.address(artefact.id, entry) for name, entry in plan.items()}
+    return bool(held.record["key"] == store.artefact_key(artefact, places, context))
 
 
 def compute(artefact: Artefact, names: Sequence[str], context: Context, out: Path, say: Say = print) -> None:
@@ -77,7 +90,10 @@ def compute(artefact: Artefact, names: Sequence[str], context: Context, out: Pat
         say(f"  {artefact.id}: {name} computed in {time.monotonic() - start:.1f} s")
 
 
-def _record(artefact: Artefact, context: Context, status: str, entries: Mapping[str, Any], key: str) -> dict[str, Any]:
+def record_of(
+    artefact: Artefact, context: Context, status: str, entries: Mapping[str, Any], key: str
+) -> dict[str, Any]:
+    """The provenance of an artefact that is made now."""
     from datetime import UTC, datetime
 
     from solarjax import provenance
@@ -96,7 +112,8 @@ def _record(artefact: Artefact, context: Context, status: str, entries: Mapping[
     }
 
 
-def _lanes(data: Any) -> int:
+def lanes(data: Any) -> int:
+    """Caches simulated for a dataset."""
     return int(data["hit_rate"].size) if "hit_rate" in data else 0
 
 

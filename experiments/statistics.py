@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ def bootstrap_mean(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[
     return low, high
 
 
+@cache
 def detectable_effect(n: int, power: float = POWER, level: float = LEVEL) -> float:
     """Standardised difference d_z that a two-sided paired t test over `n` replicates finds with probability `power`.
 
@@ -120,20 +122,19 @@ def array_rows(
     baseline: str | None = "fifo",
 ) -> list[Row]:
     """As `sweep_rows` for one variable `[trace, policy, capacity, seed]` (any of trace and seed may be missing)."""
-    own = estimate(values)
+    own = _cells(estimate(values))
     gap = bounds = None
     if baseline is not None:
-        gap = paired(values, baseline)
+        gap = _cells(paired(values, baseline))
         bounds = bootstrap_mean(replicates(difference(values, baseline)).transpose("policy", "capacity", ...).values)
     unit = unit_of_replication(values)
     rows = []
     for i, policy in enumerate(map(str, values["policy"].values)):
         for j, capacity in enumerate(map(int, values["capacity"].values)):
-            cell = {"policy": i, "capacity": j}
-            at = {str(n): plain(own[n].isel(cell).values[()]) for n in own.data_vars}
+            at = {n: plain(column[i, j]) for n, column in own.items()}
             extra: dict[str, Any] = {}
             if gap is not None and bounds is not None and policy != baseline:
-                that = {str(n): plain(gap[n].isel(cell).values[()]) for n in gap.data_vars}
+                that = {n: plain(column[i, j]) for n, column in gap.items()}
                 reach = detectable_effect(int(that["n"]))
                 extra = {
                     "baseline": baseline,
@@ -153,6 +154,11 @@ def array_rows(
                 )
             )  # fmt: skip
     return rows
+
+
+def _cells(frame: xr.Dataset) -> dict[str, np.ndarray]:
+    """The columns of a dataset over policy and capacity as `[policy, capacity]` arrays: a lookup per cell is cheap."""
+    return {str(name): column.transpose("policy", "capacity").values for name, column in frame.data_vars.items()}
 
 
 def sample_row(samples: np.ndarray, *, unit: str = "seed", contrast: bool = False, **fields: Any) -> Row:

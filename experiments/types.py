@@ -185,8 +185,10 @@ class Artefact:
     id: file name and anchor.         title: heading.      source: table or figure it reproduces, or 'beyond the paper'.
     plan, rows: see the module.       views: what is shown, in order.
     published: figures to compare with.                    claims: ledger rows it serves.
-    summary: what was done and how to read it.             explain: (group, x, policy) -> why a cell is not reproduced;
-      None in place of an element matches any.             quick: whether a quick run makes it.
+    summary: what was done and how to read it.             quick: whether a quick run makes it.
+    explain: (row, stored rows of the artefact) -> why a published cell is not reproduced, '' if it cannot say.
+    absent: why published figures have no row of ours, where they never can.      published_x: what their x is.
+    alone: it measures time, so nothing else of ours may run beside it.
     """
 
     id: str
@@ -197,6 +199,9 @@ class Artefact:
     views: Sequence[View]
     summary: str = ""
     published: Mapping[PublishedKey, Published] = field(default_factory=dict)
-    explain: Mapping[tuple[str | None, float | None, str | None], str] = field(default_factory=dict)
+    explain: Callable[[Row, Sequence[Row]], str] | None = None
+    absent: str = ""
+    published_x: str = "K"
     claims: tuple[str, ...] = ()
     quick: bool = True
+    alone: bool = False

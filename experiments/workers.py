@@ -21,13 +21,18 @@ Batch = tuple[str, tuple[str, ...]]
 
 
 def batches(artefacts: Sequence[Artefact], context: Context, out: Path) -> list[Batch]:
-    """What is not stored yet, each entry once, recorded data first (it takes longest)."""
+    """What is not stored yet, each entry once, recorded data first (it takes longest).
+
+    Left to the parent: artefacts that measure time, and those whose stored rows are current.
+    """
     seen: set[str] = set()
     found: dict[tuple[bool, str, str], list[str]] = {}
     for artefact in artefacts:
         try:
             plan = dict(artefact.plan(context))
         except Missing:
+            continue
+        if artefact.alone or runner.is_current(artefact, plan, context, out):
             continue
         together = runner.program_groups(plan)
         for name, entry in plan.items():

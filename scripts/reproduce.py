@@ -4,6 +4,9 @@ The plan is a list of batches. A batch is one process that makes its runs one af
 what is compiled and encoded; batches run side by side, one per core, because compiling is what takes the time and
 uses one core. Runs that are complete are left alone, stopped ones continue, and those made by other code are made
 again.
+
+Beside the report stands the page of claims (reports/paper-quick or reports/paper-full). A quick one is made of the runs
+above, so it costs no further computing; a full one runs every experiment (`python -m experiments run`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from pathlib import Path
 
 from solarjax import provenance
 from solarjax.cli import runtime
-from solarjax.cli.errors import run_guarded
+from solarjax.cli.errors import UserError, run_guarded
 from solarjax.cli.job import Job, execute
 from solarjax.cli.parsing import pairs
 from solarjax.cli.processes import BatchFailed, side_by_side
@@ -34,6 +37,8 @@ POLICIES = "all,oracle_cover"
 ON_DIALOGUES = "unlimited,fifo,lru,lfu,arc,solar_e,solar_a(signal=miss),solar(signal=miss),oracle_cover"
 CONTROLS = "all,random,bernoulli,keep_first,reservoir,oracle,oracle_cover"
 TOPICS = (10, 15, 20, 30, 50)
+CHECKED = ("reports/theory/full.json", "reports/replay/ledger.json", "reports/placemem/claims.json")
+"""Stored results of the other parts of the project, which enter the ledger as they are."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,34 @@ def work_all(batches: Sequence[Batch], words: Sequence[str], workers: int) -> No
 
 def launch(words: Sequence[str]) -> subprocess.Popen[bytes]:
     """Starts this script again with other arguments."""
-    return subprocess.Popen([sys.executable, __file__, *words], cwd=ROOT)
+    return subprocess.Popen([sys.executable, "-m", "scripts.reproduce", *words], cwd=ROOT)
+
+
+def claims(arguments: argparse.Namespace, words: Sequence[str]) -> Path | None:
+    """Makes the page of claims; returns it, or None if no run of this report says anything about them.
+
+    Raises:
+      UserError: something stored is damaged.   StoreError: the folder cannot be written to.
+    """
+    from experiments import adopted, external, ledger
+    from experiments.cli import main as experiments
+    from experiments.render import page
+    from experiments.types import ExperimentError
+
+    out = arguments.out.parent / f"paper-{arguments.out.name}"
+    checked = [ROOT / name for name in CHECKED if (ROOT / name).is_file()]
+    try:
+        if not arguments.quick:
+            experiments(out=out, seeds=arguments.seeds, rows=checked, workers=arguments.workers)
+            return out / page.HTML
+        if not adopted.take(arguments.out, out, " ".join(["scripts/reproduce", *words])):
+            return None
+        for path in checked:
+            external.take(path, out)
+        ledger.write(out)
+        return page.render(out)[0]
+    except ExperimentError as problem:
+        raise UserError(str(problem)) from None
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -223,7 +255,10 @@ def main(words: Sequence[str] | None = None) -> None:
     work_all(missing, words, arguments.workers)
     title = "What should an agent remember? " + ("A quick reproduction" if arguments.quick else "Full reproduction")
     page = render.report(out, title, remarks)[0]
-    print(f"{page} is ready after {time.monotonic() - start:.0f} s.")
+    print(f"{page} is ready after {time.monotonic() - start:.0f} s.", flush=True)
+    ledger = claims(arguments, words)
+    if ledger is not None:
+        print(f"{ledger}, the papers' claims, is ready after {time.monotonic() - start:.0f} s.")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 Promotion is strict and ranks do not broadcast silently, so a dtype or shape slip fails instead of
 changing a number. Two CPU devices are forced: every sweep test also exercises sharding.
 
-Compiling is most of the time of the suite, so LLVM optimises little here; tests that run long (golden, statistical)
-turn it on again with the `optimised` fixture. Which operations are done, and in which order, is decided before.
+Compiling is most of the time of the suite, so it is made quick here, in this process and in those that tests start:
+LLVM optimises little, and XLA emits LLVM's code directly instead of by way of MLIR (a quarter to a half of the time).
+Which operations are done, and in which order, is decided before. Golden and statistical tests compile as for users,
+with the `optimised` fixture.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Before jax is imported anywhere: platform choices are read at import time.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import jax
 import pytest
+from jax._src import compiler
+
+from tests.support import scheduling
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -39,9 +46,17 @@ def _shared(name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def optimised() -> Iterator[None]:
-    """Full optimisation of what this module compiles, for tests that run longer than they compile."""
+    """What this module compiles is compiled as for users: for results that are published, and for long runs."""
+    usual = compiler.get_compile_options  # XLA reads its flags once; only here a process can override them
+    emitters = {"xla_cpu_use_fusion_emitters": True}
+
+    def as_for_users(*args: Any, env_options_overrides: dict | None = None, **rest: Any) -> Any:
+        return usual(*args, env_options_overrides=emitters | (env_options_overrides or {}), **rest)
+
     jax.config.update("jax_disable_most_optimizations", False)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "get_compile_options", as_for_users)
+        yield
     jax.config.update("jax_disable_most_optimizations", True)
 
 
@@ -68,10 +83,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that ask a real vLLM go first, for they wait much; they are left out where it is not installed."""
-    asks_vllm = [item for item in items if item.get_closest_marker("vllm")]
-    others = [item for item in items if not item.get_closest_marker("vllm")]
+    """Long files go first; tests that ask a real vLLM are left out where it is not installed."""
     if not VLLM_INSTALLED:
-        config.hook.pytest_deselected(items=asks_vllm)
-        asks_vllm = []
-    items[:] = [*asks_vllm, *others]
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("vllm")])
+        items[:] = [item for item in items if not item.get_closest_marker("vllm")]
+    items[:] = scheduling.longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files are spread over the workers, those that ask vLLM as one."""
+    return scheduling.ByUnit(config, log) if config.getvalue("dist") == "loadfile" else None

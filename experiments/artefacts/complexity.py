@@ -77,4 +77,5 @@ ARTEFACT = Artefact(
         "each eviction. Short runs hold constant costs, so exponents below 1 mean that the machine was not full."
     ),
     claims=("S28",),
+    alone=True,
 )

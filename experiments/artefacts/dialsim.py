@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from experiments import published
 from experiments.code import ROOT
 from experiments.measurements import corpora
 from experiments.types import Artefact, Context, Measurement, Plan, Results, Row, View
@@ -41,6 +42,8 @@ ARTEFACT = Artefact(
         "scored, so Table 7 has no counterpart here; FriendsQA stands in. With a question file in the layout of "
         "solarjax/traces/dialsim.py, `solarjax run --dialsim CORPUS --qa FILE --protocol P2` makes the table."
     ),
+    published=published.DIALSIM,
+    absent="Answers of GPT-4o-mini to questions that are not public as plain data; FriendsQA stands in.",
     claims=("S24",),
     quick=False,
 )

@@ -27,7 +27,10 @@ def rows(results: Results) -> list[Row]:
     """x is K; both halves are stored, the slope tells whether a policy gets better."""
     data = results["drift"]
     out = sweep_rows(data, table="drift", entry="drift", measures=(*MEASURES, "first_half", "second_half"))
+    ran = set(map(str, data["policy"].values))
     for aged in ("solar_e", "solar"):
+        if f"{aged}(ageing=none)" not in ran:
+            continue  # a reduced run
         pair = data.sel(policy=[aged, f"{aged}(ageing=none)"])
         out += sweep_rows(pair, table="ageing", entry="drift", measures=("hit_rate",), baseline=f"{aged}(ageing=none)")
     return out

@@ -76,4 +76,5 @@ ARTEFACT = Artefact(
         "this page, whatever else ran on it."
     ),
     claims=("S27",),
+    alone=True,
 )

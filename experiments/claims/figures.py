@@ -58,6 +58,17 @@ class Figures:
                 self.commands.append(command)
         return found
 
+    def some(self, artefact: str, **fields: Any) -> list[Row]:
+        """As `all`, but not empty.
+
+        Raises:
+          NotStored: there is none (a reduced run stores less), or the artefact is missing.
+        """
+        found = self.all(artefact, **fields)
+        if not found:
+            raise NotStored(_too_few(artefact, 0, fields))
+        return found
+
     def one(self, artefact: str, **fields: Any) -> Row:
         """The only row with these values.
 
@@ -66,10 +77,7 @@ class Figures:
         """
         found = self.all(artefact, **fields)
         if len(found) != 1:
-            asked = ", ".join(f"{k}={v}" for k, v in fields.items())
-            raise NotStored(
-                f"{artefact} holds {len(found)} rows with {asked}; run `python -m experiments run {artefact} --full`"
-            )
+            raise NotStored(_too_few(artefact, len(found), fields))
         return found[0]
 
     def maybe(self, artefact: str, **fields: Any) -> list[Row]:
@@ -85,3 +93,8 @@ class Figures:
             if result["command"] not in self.commands:
                 self.commands.append(result["command"])
         return found
+
+
+def _too_few(artefact: str, count: int, fields: Mapping[str, Any]) -> str:
+    asked = ", ".join(f"{k}={v}" for k, v in fields.items())
+    return f"{artefact} holds {count} rows with {asked}; run `python -m experiments run {artefact} --full`"

@@ -34,6 +34,7 @@ class GridSource:
     """
 
     shared_tables = False
+    same_for_all_seeds = False
     categories: tuple[str, ...] = ()
     answers = False
     availability = False

@@ -21,6 +21,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from experiments.placemem import workload as w
 from experiments.placemem.frontend import Answer, Frontend
@@ -32,6 +33,8 @@ from solarjax.plane.placement.config import Rule
 
 MAX_TOKENS = 14
 """Enough for an identifier in the sentence in which the small model puts it; with 10 it is cut off."""
+CHOICE_TOKENS = 16
+"""More than an identifier has."""
 _SOURCE = Provenance(source="benchmark")
 
 
@@ -53,7 +56,7 @@ class Cost:
 
 
 class Condition(ABC):
-    """A way to remember. `learn` documents, `correct` them, `ask`.
+    """A way to remember. `learn` documents, `correct` them, `ask`, `choose`.
 
     Args:
       name: of the condition.  front: to ask.  tenant: its own.
@@ -77,6 +80,20 @@ class Condition(ABC):
     def ask(self, turn: w.Turn, max_tokens: int) -> Given:
         """One turn."""
 
+    @abstractmethod
+    def request(self, turn: w.Turn) -> dict[str, Any]:
+        """How `Frontend.ask` is to be called for a turn, but for the tenant."""
+
+    def choose(self, turn: w.Turn, node: str) -> str:
+        """The same question once more, on the node that answered it, with the old and the new value to choose from.
+
+        A small model sometimes copies badly, or copies what stands beside; this tells which of the two its prompt made
+        likelier. It comes after the turn, whose blocks it finds: what is measured of turns does not change.
+        """
+        between = tuple(sorted((turn.expected, turn.old)))  # the order may not tell
+        request = self.request(turn) | {"rule": self.rule, "choice": between, "node": node, "reuse": True}
+        return self.front.ask(self.tenant, **request, max_tokens=CHOICE_TOKENS).text
+
 
 class PromptOnly(Condition):
     """See the module."""
@@ -98,6 +115,12 @@ class PromptOnly(Condition):
 
     def ask(self, turn: w.Turn, max_tokens: int) -> Given:
         """Everything in one prompt."""
+        answer = self.front.ask(self.tenant, **self.request(turn), max_tokens=max_tokens)
+        # Corrected statements stand beside their corrections by design.
+        return Given(answer, tuple(self._documents[name].text for name in turn.capsules[:-1]))
+
+    def request(self, turn: w.Turn) -> dict[str, Any]:
+        """See the module."""
         header = f"Turn {turn.number} of {turn.family}, {turn.session}, minute {7 * turn.number + 3}."
         texts = [self._documents[name].text for name in turn.capsules[:-1]]
         last = self._documents[turn.capsules[-1]]
@@ -105,8 +128,7 @@ class PromptOnly(Condition):
         if last.source:
             said = [last.text, *said[1:]]
         content = "\n".join([header, layout.HEADING, *texts, *said]) + f"\n\n{turn.question}"
-        answer = self.front.ask(self.tenant, content, rule=self.rule, max_tokens=max_tokens)
-        return Given(answer, tuple(texts))  # corrected statements stand beside their corrections by design
+        return {"content": content, "rule": self.rule}
 
 
 class Text(Condition):
@@ -129,13 +151,15 @@ class Text(Condition):
 
     def ask(self, turn: w.Turn, max_tokens: int) -> Given:
         """The texts as the plane would write them, by the client."""
+        answer = self.front.ask(self.tenant, **self.request(turn), max_tokens=max_tokens)
+        return Given(answer, tuple(self._texts[name][1] for name in turn.capsules))
+
+    def request(self, turn: w.Turn) -> dict[str, Any]:
+        """See the module."""
         chosen = [(name, *self._texts[name]) for name in turn.capsules]
         memory = "".join(f"\n[{name} v{version}] {text}" for name, version, text in chosen)
-        answer = self.front.ask(
-            self.tenant, f"{layout.HEADING}{memory}\n\n{turn.question}", rule=self.rule, reuse=self.reuse,
-            session=turn.capsules[-1], max_tokens=max_tokens,
-        )  # fmt: skip
-        return Given(answer, tuple(text for _, _, text in chosen))
+        content = f"{layout.HEADING}{memory}\n\n{turn.question}"
+        return {"content": content, "rule": self.rule, "reuse": self.reuse, "session": turn.capsules[-1]}
 
 
 class TextNoCache(Text):
@@ -189,11 +213,14 @@ class Plane(Condition):
         """By name; the plane puts the texts in."""
         if self.invalidation:
             self._derive_again(turn.capsules[-1])
-        answer = self.front.ask(
-            self.tenant, turn.question, rule=self.rule, capsules=turn.capsules, invalidation=self.invalidation,
-            max_tokens=max_tokens,
-        )  # fmt: skip
+        answer = self.front.ask(self.tenant, **self.request(turn), max_tokens=max_tokens)
         return Given(answer, tuple(self._text(name) for name in answer.capsules))
+
+    def request(self, turn: w.Turn) -> dict[str, Any]:
+        """See the module."""
+        return {
+            "content": turn.question, "rule": self.rule, "capsules": turn.capsules, "invalidation": self.invalidation,
+        }  # fmt: skip
 
     def _derive_again(self, name: str) -> None:
         """What ended with its source is derived from the new one when it is next needed."""

@@ -196,7 +196,7 @@ def _events(
             family=made.name, number=number, session=plan.session, subject=label, wants=wants,
             capsules=(made.documents[0].id, *plan.sides, last), question=w.question(label),
             after=bool(before[label]), expected=current[label], old=before[label],
-            answer=draw.random() < sizes.answered or bool(before[label]),
+            answer=draw.random() < (sizes.answered_after if before[label] else sizes.answered),
         )  # fmt: skip
 
 

@@ -18,12 +18,11 @@ from typing import Any
 
 import httpx2
 
+from experiments.placemem.ablation import To, Unaware
 from experiments.placemem.engines import Nodes
 from experiments.placemem.errors import BenchError
 from experiments.placemem.served import Served
-from solarjax.plane.admission import Admission, Fence
 from solarjax.plane.api.app import create_app
-from solarjax.plane.hotpath import HotPath, Ticket
 from solarjax.plane.placement.config import Rule
 from solarjax.plane.placement.routing import Router
 from solarjax.plane.services import build
@@ -54,34 +53,6 @@ class Answer:
     predicted: int | None
     node: str
     capsules: tuple[str, ...]
-
-
-class Unaware(HotPath):
-    """Reuse without invalidation: what was admitted once is admitted for ever, and every fence passes.
-
-    The rest of the path is the plane's own. This is the ablation: corrections are written to the catalogue as always,
-    and reach nobody.
-    """
-
-    def __init__(self, *parts: Any):
-        super().__init__(*parts)
-        self._known: dict[tuple[int, str], Any] = {}
-
-    async def admit(self, ticket: Ticket, capsules: Sequence[str], *, again: bool = False) -> Admission:
-        """The versions seen first."""
-        new = [name for name in capsules if (ticket.tid, name) not in self._known]
-        if new:
-            found = await super().admit(ticket, new)
-            self._known.update({(ticket.tid, capsule.id): capsule for capsule in found.capsules})
-            at = found.at
-        else:
-            at = self._known[ticket.tid, capsules[0]].recorded_at
-        chosen = tuple(self._known[ticket.tid, name] for name in capsules)
-        return Admission(epoch=ticket.epoch, at=at, capsules=chosen)
-
-    async def fence(self, ticket: Ticket, admission: Admission) -> Fence:
-        """Always passes."""
-        return Fence(epoch=admission.epoch, passed=True)
 
 
 class Frontend:
@@ -161,6 +132,8 @@ class Frontend:
         max_tokens: int = 1,
         invalidation: bool = True,
         reuse: bool = True,
+        choice: Sequence[str] = (),
+        node: str = "",
     ) -> Answer:
         """Asks once, and waits until the plane knows what the engine did.
 
@@ -169,12 +142,19 @@ class Frontend:
           rule, session: of the routing.
           invalidation: False admits what was admitted first.
           reuse: False gives the request a cache salt of its own, as if the engine had no prefix cache.
+          choice: the model can only answer with one of these.  node: goes there, whatever the rule, and does not count
+            as a use of its capsules: a second look at what was asked, which must not change where the next turn goes.
 
         Raises:
           BenchError: it was not answered.
         """
         serving = self.serving
-        serving.planner.router = self._routers.setdefault(f"{tenant} {rule}", Router(rule))
+        kept = self._routers.setdefault(f"{tenant} {rule}", Router(rule))
+        serving.planner.router = To(node, rule) if node else kept
+        if node:
+            serving.experience.used = lambda tenant, capsules: None
+        else:
+            serving.experience.__dict__.pop("used", None)
         serving.hot = self._aware if invalidation else self._unaware
         serving.salt_secret = self._secret if reuse else secrets.token_bytes(32)
         headers = {"Authorization": f"Bearer {self._tokens[tenant]}"}
@@ -184,6 +164,8 @@ class Frontend:
             headers["X-PlaceMem-Session"] = session
         body = {"model": self.nodes.model, "messages": [{"role": "user", "content": content}], "stream": True,
                 "max_tokens": max_tokens, "temperature": 0}  # fmt: skip
+        if choice:
+            body["structured_outputs"] = {"choice": list(choice)}
         try:
             ttft, cpu, text, request = self._stream(headers, body)
         except httpx2.HTTPError as problem:

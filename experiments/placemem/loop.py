@@ -32,7 +32,8 @@ class Plan:
     """What to run.
 
     turns: of one repeat, all families together.  corrections: of each family.  first: turns of a family before the
-    first.  focus, derived, answered, background: see `workload.Sizes`.  conditions: names.  repeats: each a key.
+    first.  focus, derived, answered, answered_after, background: see `workload.Sizes`.  conditions: names.  repeats:
+    each a key.  choose: after a correction, also ask which of the two values, the old and the new, it is.
     """
 
     turns: int = 48
@@ -43,7 +44,9 @@ class Plan:
     focus: float = 1.0
     derived: float = 0.0
     answered: float = 1.0
+    answered_after: float = 1.0
     background: int = 66
+    choose: bool = False
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.conditions if name not in CONDITIONS]
@@ -57,7 +60,8 @@ class Plan:
         """The workload of one repeat."""
         return mixed(
             repeat, self.turns, corrections=self.corrections, first=self.first, focus=self.focus,
-            derived=self.derived, answered=self.answered, background=self.background,
+            derived=self.derived, answered=self.answered, answered_after=self.answered_after,
+            background=self.background,
         )  # fmt: skip
 
 
@@ -125,7 +129,8 @@ def _repeat(
             known = (repeat, event.family, event.number, condition.name) in done
             given = condition.ask(event, 1 if known or not event.answer else MAX_TOKENS)
             if not known:
-                journal.append(turn_record(repeat, event, condition.name, given, wrong))
+                said = condition.choose(event, given.answer.node) if plan.choose and event.after else None
+                journal.append(turn_record(repeat, event, condition.name, given, wrong, said))
     return True
 
 
@@ -145,12 +150,15 @@ def _correct(condition: Condition, event: w.Correction, repeat: int, nth: int) -
     }  # fmt: skip
 
 
-def turn_record(repeat: int, turn: w.Turn, condition: str, given: Given, wrong: Mapping[str, str]) -> dict[str, Any]:
+def turn_record(
+    repeat: int, turn: w.Turn, condition: str, given: Given, wrong: Mapping[str, str], chosen: str | None = None
+) -> dict[str, Any]:
     """One journal line.
 
     right, old: whether the answer has the expected identifier, and whether it has one that was corrected; None if the
-    answer was not looked at.  stale: whether a text that was used has one; None where corrected statements stand beside
-    their corrections by design.
+    answer was not looked at.  follows: whether, given the old and the new value to choose from, the model chose the new
+    one; None if it was not asked.  stale: whether a text that was used has one; None where corrected statements stand
+    beside their corrections by design.
     """
     answer = given.answer
     looked = turn.answer
@@ -162,6 +170,7 @@ def turn_record(repeat: int, turn: w.Turn, condition: str, given: Given, wrong: 
         "node": answer.node, "capsules": list(answer.capsules), "answer": answer.text if looked else None,
         "right": turn.expected in answer.text if looked else None,
         "old": any(value in answer.text for value in wrong) if looked else None,
+        "follows": None if chosen is None else turn.expected in chosen,
         "stale": None if condition == "prompt_only" else is_stale(given.texts, wrong),
     }  # fmt: skip
 

@@ -15,6 +15,7 @@ from experiments.placemem.errors import BenchError
 from experiments.placemem.frontend import Frontend
 from experiments.placemem.loop import Plan, Say
 from experiments.placemem.pool import Pool
+from scripts.plane import databases
 from solarjax.core.params import suggest
 from solarjax.replay.journal import Journal
 
@@ -44,6 +45,8 @@ class Part:
 
 
 LONG_TRACE: dict[str, Any] = {"corrections": 4, "first": 20, "focus": 0.5, "derived": 0.25, "background": 30}
+SELDOM: dict[str, Any] = {"answered": 0.0, "answered_after": 0.25}
+"""A token of an answer costs a CPU as much as a cached prompt; what answers say is the probe's subject."""
 PARTS: dict[str, Part] = {
     part.id: part
     for part in (
@@ -52,10 +55,11 @@ PARTS: dict[str, Part] = {
         Part("trace", "a long trace with derived memory, scripted engines", "standin", ("P02",),
              Plan(turns=340, repeats=3, **LONG_TRACE), Plan(turns=60, **(LONG_TRACE | {"first": 8}))),
         Part("probe", "the correction-follow probe, the pilot's turns on vLLM", "vllm",
-             ("P01", "P04", "P05"), Plan(repeats=3, answered=0.5), Plan(turns=24, first=3, answered=0.0)),
+             ("P01", "P04", "P05"), Plan(repeats=3, answered=0.25, answered_after=0.5, choose=True),
+             Plan(turns=24, first=3, answered=0.0, answered_after=0.0, choose=True)),
         Part("deployment", "the long trace through the plane on vLLM", "vllm", ("P06",),
-             Plan(turns=340, repeats=3, conditions=("full",), answered=0.0, **LONG_TRACE),
-             Plan(turns=60, conditions=("full",), answered=0.0, **(LONG_TRACE | {"first": 8}))),
+             Plan(turns=340, repeats=3, conditions=("full",), **SELDOM, **LONG_TRACE),
+             Plan(turns=60, conditions=("full",), **SELDOM, **(LONG_TRACE | {"first": 8}))),
         Part("invalidation", "a correction with 0 to 100,000 dependants", "none", ("P03",)),
         Part("concurrency", "clients that admit while corrections commit, and two controls", "none", ("P07",)),
         Part("routing-standin", "four rules, equal and unequal nodes, scripted engines", "standin", ()),
@@ -201,9 +205,10 @@ def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
         clients, seconds, rate = sizes_
         if options.minutes is not None:
             seconds = min(seconds, 60 * options.minutes)
-        config = {"part": part.id, "clients": clients, "seconds": seconds, "rate": rate}
+        on = databases.available()
+        config = {"part": part.id, "databases": list(on), "clients": clients, "seconds": seconds, "rate": rate}
         with loop.open_journal(work, part.id, config) as journal:
-            controls.concurrency(folder, clients, seconds, rate, journal, say)
+            controls.concurrency(folder, on, clients, seconds, rate, journal, say)
             records = list(journal.records)
         return Outcome(part, config, records, controls.concurrency_rows(part.id, records), True)
 

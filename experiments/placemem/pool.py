@@ -22,6 +22,8 @@ PLACES = 2
 class Pool:
     """Real servers by place; use it as a context manager, at whose end all of them are stopped.
 
+    Each may use all cores: requests come one at a time, so the servers never compute at once.
+
     Args:
       say: told what is started.
 
@@ -72,9 +74,8 @@ class Pool:
         return f"placemem-{os.getpid()}-{engines.NAMES[place]}"
 
     def _options(self, place: int, blocks: int) -> ServerOptions:
-        cores = available_cores()
         return ServerOptions(
             name=self._name(place), port=0, served_name=engines.SERVED, kv_blocks=blocks,
-            max_model_len=min(engines.MAX_MODEL_LEN, blocks * 32), cores=(cores[place % len(cores)],),
+            max_model_len=min(engines.MAX_MODEL_LEN, blocks * 32), cores=available_cores(),
             kv_events=self._folder / "kv", dev_mode=True,
         )  # fmt: skip

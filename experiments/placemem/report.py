@@ -30,7 +30,8 @@ from solarjax.replay.server_options import find_python
 from solarjax.report.stored import write_text
 
 COMPARED = ("TTFT ms", "modelled TTFT ms", "plane ms", "engine CPU ms", "reuse", "predictions exact", "right before",
-            "right after", "right after, derived", "old answers after", "stale selections")  # fmt: skip
+            "follows correction", "right after", "right after, derived", "old answers after",
+            "stale selections")  # fmt: skip
 CHANGES = ("TTFT ms change", "TTFT ms change, long prompts", "modelled TTFT ms change", "engine CPU ms change")
 ROUTED = ("reuse", "predictions exact", "TTFT ms", "engine CPU ms")
 

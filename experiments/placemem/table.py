@@ -143,6 +143,7 @@ def _figures(mine: Sequence[Record], modelled: bool) -> list[Figure]:
         over("prompt tokens", lambda r: r["prompt_tokens"]),
         ("reuse", *ratio_of_sums([r["cached"] for r in mine], [r["prompt_tokens"] for r in mine]), len(mine)),
         portion("right before", "right", (r for r in facts if not r["after"])),
+        portion("follows correction", "follows", mine),
         portion("right after", "right", (r for r in facts if r["after"])),
         portion("right after, derived", "right", (r for r in mine if r["after"] and r["wants"] == "derived")),
         portion("old answers after", "old", (r for r in mine if r["after"])),

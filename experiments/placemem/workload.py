@@ -92,7 +92,7 @@ class Sizes:
 
     turns: questions.  corrections: spread over them, each after `first` turns or more.  first: turns before the first.
     focus: share of the questions that concern the subject corrected last.  derived: share that use what was derived.
-    answered: share whose answer is looked at, of those before a correction; after one all are.
+    answered, answered_after: share whose answer is looked at, of those before a correction and of those after one.
     background: sentences of the family's long document.
     """
 
@@ -102,6 +102,7 @@ class Sizes:
     focus: float = 1.0
     derived: float = 0.0
     answered: float = 1.0
+    answered_after: float = 1.0
     background: int = 66
 
 

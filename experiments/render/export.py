@@ -1,4 +1,4 @@
-"""LaTeX (booktabs), CSV and Parquet."""
+"""Rows and ledger as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -13,42 +13,23 @@ from experiments.types import ROW_FIELDS
 from solarjax.report.stored import write_bytes, write_text
 
 if TYPE_CHECKING:
-    from experiments.render.tables import Table
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "±": r"$\pm$", "−": "--", "–": "--", "λ": r"$\lambda$", "·": r"$\cdot$",
-}  # fmt: skip
+    import pandas as pd
 
 
-def escape(text: str) -> str:
-    """Text for LaTeX."""
-    return "".join(_SPECIAL.get(c, c) for c in text)
+def claims_files(out: Path, claims: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """The ledger as claims.csv and claims.parquet, one line per claim; returns the paths. Raises `StoreError`."""
+    import pandas as pd
 
-
-def latex(tables: Sequence[Table]) -> str:
-    """One booktabs table after the other; needs `\\usepackage{booktabs}`."""
-    parts = [
-        "% Made by `python -m experiments render` from stored rows. Needs \\usepackage{booktabs}.\n",
-    ]
-    for table in tables:
-        lines = [" & ".join(escape(name) for name in table.head) + r" \\"]
-        body = [" & ".join(_cell(cell) for cell in line) + r" \\" for line in table.rows]
-        notes = "".join(f"\n\\par\\footnotesize {escape(note)}" for note in table.notes)
-        parts.append(
-            "\\begin{table}\n\\centering\n"
-            f"\\caption{{{escape(table.title)}}}\n\\label{{tab:{table.slug}}}\n"
-            f"\\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}\n\\toprule\n"
-            + "\n".join(lines) + "\n\\midrule\n" + "\n".join(body)
-            + f"\n\\bottomrule\n\\end{{tabular}}{notes}\n\\end{{table}}\n"
-        )  # fmt: skip
-    return "\n".join(parts)
-
-
-def _cell(cell: Any) -> str:
-    text = escape(cell.text)
-    return rf"\textbf{{{text}}}" if cell.tone == "best" else text
+    kinds = {"figure": "float64", "low": "float64", "high": "float64", "keys": "Int64", "controls_too": "bool",
+              "quick": "bool", "rows_used": "Int64"}  # fmt: skip
+    texts = ("id", "claim", "where", "label", "condition", "figure_name", "controls", "note", "command")
+    names = [*texts[:6], *kinds, *texts[6:]]
+    records = []
+    for claim in claims:
+        low, high = claim["interval"] or (None, None)
+        records.append({name: {**claim, "low": low, "high": high}[name] for name in names})
+    frame = pd.DataFrame(records, columns=names).astype({name: kinds.get(name, "string") for name in names})
+    return _write(out, "claims", frame)
 
 
 def rows_files(out: Path, stored: Mapping[str, StoredArtefact]) -> list[Path]:
@@ -61,8 +42,13 @@ def rows_files(out: Path, stored: Mapping[str, StoredArtefact]) -> list[Path]:
     frame = frame.astype(
         {name: kinds[kind.split(" ")[0]] for name, kind in ROW_FIELDS.items()} | {"artefact": "string"}
     )
-    write_text(out / "results.csv", frame.to_csv(index=False, lineterminator="\n"))
+    return _write(out, "results", frame)
+
+
+def _write(out: Path, name: str, frame: pd.DataFrame) -> list[Path]:
+    paths = [out / f"{name}.csv", out / f"{name}.parquet"]
+    write_text(paths[0], frame.to_csv(index=False, lineterminator="\n"))
     buffer = io.BytesIO()
     frame.to_parquet(buffer, index=False)
-    write_bytes(out / "results.parquet", buffer.getvalue())
-    return [out / "results.csv", out / "results.parquet"]
+    write_bytes(paths[1], buffer.getvalue())
+    return paths

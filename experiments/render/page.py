@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments import ledger, registry, store
+from markupsafe import Markup
+
+from experiments import external, ledger, registry, store
 from experiments.claims.types import Label
-from experiments.render import export
+from experiments.render import export, latex
 from experiments.render.figures import Figure, figure
 from experiments.render.tables import Table, differences, groups, pivot, printed
+from experiments.statistics import REPRODUCED
 from experiments.types import ROW_FIELDS, Artefact, ExperimentError, Row
 from solarjax.report.render import template
 from solarjax.report.stored import write_text
@@ -48,8 +51,8 @@ def render(out: Path) -> list[Path]:
     if not stored:
         raise ExperimentError(f"{out} holds no results; run `python -m experiments run --out {out}` first")
     claims = ledger.write(out)
-    blocks = [build(registry.get(name), held) for name, held in stored.items()]
-    context = _context(claims, blocks)
+    blocks = [build(registry.get(name), stored) for name in stored]
+    context = _context(claims, blocks, external.load(out))
     written = [out / HTML, out / MARKDOWN]
     write_text(out / HTML, template("page.html", TEMPLATES).render(context))
     write_text(out / MARKDOWN, template("report.md", TEMPLATES).render(context))
@@ -58,20 +61,22 @@ def render(out: Path) -> list[Path]:
             write_text(out / FIGURES / f"{picture.slug}.svg", picture.file())
             written.append(out / FIGURES / f"{picture.slug}.svg")
         if block.tables:
-            write_text(out / TEX / f"{block.artefact.id}.tex", export.latex(block.tables))
+            write_text(out / TEX / f"{block.artefact.id}.tex", latex.latex(block.tables))
             written.append(out / TEX / f"{block.artefact.id}.tex")
-    write_text(out / TEX / "ledger.tex", export.latex([ledger_table(claims)]))
-    written.append(out / TEX / "ledger.tex")
-    return written + export.rows_files(out, stored)
+    write_text(out / TEX / "ledger.tex", latex.latex([ledger_table(claims)]))
+    names = ["ledger", *(block.artefact.id for block in blocks if block.tables)]
+    write_text(out / TEX / "all.tex", latex.document(names, TITLE))
+    written += [out / TEX / "ledger.tex", out / TEX / "all.tex"]
+    return written + export.rows_files(out, stored) + export.claims_files(out, claims)
 
 
-def build(artefact: Artefact, stored: store.StoredArtefact) -> Block:
-    """Figures and tables of an artefact."""
+def build(artefact: Artefact, stored: Mapping[str, store.StoredArtefact]) -> Block:
+    """Figures and tables of an artefact; the others may explain its figures."""
     figures: list[Figure] = []
     found: list[Table] = []
-    rows = stored.rows
-    beside = printed(artefact, rows)
-    if beside is not None:
+    rows = stored[artefact.id].rows
+    beside = printed(artefact, stored)
+    if beside is not None and stored[artefact.id].done:
         found.append(beside)
     for view in artefact.views:
         for group in groups(rows, view):
@@ -82,7 +87,7 @@ def build(artefact: Artefact, stored: store.StoredArtefact) -> Block:
             if view.compare:
                 gaps = differences(artefact, view, group, rows)
                 found += [] if gaps is None else [gaps]
-    return Block(artefact, stored, figures, found)
+    return Block(artefact, stored[artefact.id], figures, found)
 
 
 def ledger_table(claims: Sequence[dict[str, Any]]) -> Table:
@@ -99,11 +104,12 @@ def ledger_table(claims: Sequence[dict[str, Any]]) -> Table:
     return Table("ledger", "Claims", ["id", "claim", "verdict", "figure", "value", "95 % interval"], body)
 
 
-def verdict_text(claim: dict[str, Any]) -> str:
-    """`holds under m/K = 1`; long conditions are cut, the page shows the parts."""
+def verdict_text(claim: dict[str, Any], markup: bool = False) -> str:
+    """`holds under m/K = 1`; long conditions are cut, the page shows the parts. markup: the label in bold, as HTML."""
     text = claim["condition"]
     also = "; controls do too" if claim["controls_too"] and claim["label"] in ("holds", "holds under") else ""
-    return claim["label"] + (f" {text[:140]}{'...' if len(text) > 140 else ''}" if text else "") + also
+    label = Markup("<strong>{}</strong>").format(claim["label"]) if markup else claim["label"]
+    return label + (f" {text[:140]}{'...' if len(text) > 140 else ''}" if text else "") + also
 
 
 def interval_text(claim: dict[str, Any]) -> str:
@@ -112,12 +118,21 @@ def interval_text(claim: dict[str, Any]) -> str:
     return "" if not bounds or None in bounds else f"[{bounds[0]:.4g}, {bounds[1]:.4g}]"
 
 
-def _context(claims: Sequence[dict[str, Any]], blocks: Sequence[Block]) -> dict[str, Any]:
-    shown = {cell.row for block in blocks for table in block.tables for line in table.rows for cell in line if cell.row}
+def _context(
+    claims: Sequence[dict[str, Any]], blocks: Sequence[Block], results: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    shown = {
+        (block.artefact.id, cell.row)
+        for block in blocks
+        for table in block.tables
+        for line in table.rows
+        for cell in line
+        if cell.row
+    } | {tuple(name.split(":", 1)) for claim in claims for name in claim["rows"]}
     columns = list(ROW_FIELDS)
     data = {
         block.artefact.id: {
-            "rows": {r.key: _compact(r) for r in block.stored.rows if r.key in shown},
+            "rows": {r.key: _compact(r) for r in block.stored.rows if (block.artefact.id, r.key) in shown},
             "commands": {
                 name: e.get("command", "") for name, e in block.stored.record["entries"].items()
             } | {"": block.stored.record["command"]},
@@ -131,7 +146,16 @@ def _context(claims: Sequence[dict[str, Any]], blocks: Sequence[Block]) -> dict[
         "claims": claims,
         "counts": counts,
         "blocks": blocks,
-        "quick": any(b.stored.record["quick"] or b.stored.record.get("seeds") for b in blocks),
+        "quick": [
+            b.artefact.title
+            for b in blocks
+            if b.stored.done and (b.stored.record["quick"] or b.stored.record.get("seeds"))
+        ],
+        "figures": {
+            "all": sum(len(b.artefact.published) for b in blocks),
+            "reproduced": sum(r.agrees == REPRODUCED for b in blocks for r in b.stored.rows),
+        },
+        "external": results,
         "lanes": sum(int(e.get("lanes") or 0) for e in entries.values()),
         "seconds": sum(float(e["seconds"]) for e in entries.values()),
         "entries": entries,

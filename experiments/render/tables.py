@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from experiments.statistics import BORDERLINE, NOT_REPRODUCED, REPRODUCED
+from experiments import explain
+from experiments.explain import Stored
+from experiments.statistics import BORDERLINE, NOT_REPRODUCED, PRINTED_SEEDS, REPRODUCED
 from experiments.types import Artefact, Row, View
 from solarjax.report import tables as report
 from solarjax.report.tables import interval, number
@@ -21,6 +23,8 @@ COUNTS = (
     "repeated_texts",
 )
 
+TONES = {REPRODUCED: "up", NOT_REPRODUCED: "down", BORDERLINE: ""}
+
 
 @dataclass(frozen=True)
 class Cell(report.Cell):
@@ -31,13 +35,15 @@ class Cell(report.Cell):
 
 @dataclass(frozen=True)
 class Table:
-    """A table and how to find it again. slug: unique on the page.  rows: the first cell names the row."""
+    """A table and how to find it again. slug: unique on the page.  rows: the first cell names the row.
+    first: shown at once, the others on request."""
 
     slug: str
     title: str
     head: list[str]
     rows: list[list[Cell]]
     notes: tuple[str, ...] = field(default=())
+    first: bool = False
 
 
 def slug(*words: str) -> str:
@@ -72,7 +78,8 @@ def pivot(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Ta
     chosen = select(rows, view, group)
     columns, body = _grid(view, chosen, lambda row: _mean(view, row, chosen))
     title = view.title + (f", {group}" if group else "")
-    return Table(slug(artefact.id, view.table, view.measure, group), title, ["", *columns], body, _notes(view))
+    return Table(slug(artefact.id, view.table, view.measure, group), title, ["", *columns], body, _notes(view),
+                 first=view == artefact.views[0])  # fmt: skip
 
 
 def differences(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Table | None:
@@ -100,56 +107,59 @@ def differences(artefact: Artefact, view: View, group: str, rows: Sequence[Row])
     )
 
 
-def printed(artefact: Artefact, rows: Sequence[Row]) -> Table | None:
-    """Ours beside the paper's, one line per published figure; None if there is none."""
-    chosen = [r for r in rows if r.published is not None]
-    if not chosen:
+def printed(artefact: Artefact, stored: Stored) -> Table | None:
+    """Ours beside the paper's, one line per published figure, also where we have none; None if nothing is published."""
+    if not artefact.published:
         return None
-    tones = {REPRODUCED: "up", NOT_REPRODUCED: "down", BORDERLINE: ""}
-    grouped = any(r.group for r in chosen)
-    body = []
-    for row in chosen:
-        at = f"{row.x_name} = {row.x:g}" if row.x is not None else ""
-        line = [Cell(row.policy, row.policy), Cell(at, row.x)]
-        if grouped:
-            line.append(Cell(row.group, row.group))
-        line += [
-            Cell(interval(row.mean, row.low), row.mean, hint=f"n = {row.n}, sd {number(row.sd)}", row=row.key),
-            Cell(f"{row.published:.{row.published_decimals}f}", row.published),
-            Cell(f"{number(row.gap, signed=True)} [{number(row.gap_low)}, {number(row.gap_high)}]", row.gap),
-            Cell(row.agrees, row.agrees, tones[row.agrees], hint=f"p = {row.gap_p:.2g} after Holm"),
-            Cell(explanation(artefact, row)),
-        ]
-        body.append(line)
-    count = {name: sum(r.agrees == name for r in chosen) for name in tones}
-    notes = (
-        f"Of {len(chosen)} published figures {count[REPRODUCED]} are reproduced, {count[BORDERLINE]} are borderline, "
-        f"{count[NOT_REPRODUCED]} are not reproduced.",
-        "A published figure is a mean of three seeds; its sampling error is taken from our sd over seeds. "
-        "Reproduced: 0 lies in the 95 % interval of the difference, rounding included. Not reproduced: p < .05 "
-        "after Holm over these figures.",
+    rows = stored[artefact.id].rows
+    chosen = [r for r in rows if r.published is not None]
+    held = {(r.group, r.x, r.policy, r.measure) for r in chosen}
+    grouped = any(group for group, *_ in artefact.published)
+    body = [_beside(row, explain.why(artefact, row, stored), grouped) for row in chosen]
+    absent = [(key, figure) for key, figure in artefact.published.items() if key not in held]
+    for (group, x, policy, measure), figure in absent:
+        at = "" if x is None else f"{artefact.published_x} = {x:g}"
+        line = [Cell(policy, policy), Cell(at, x), *([Cell(group, group)] if grouped else []), Cell(words(measure))]
+        line += [Cell("–"), Cell(f"{figure.value:.{figure.decimals}f}", figure.value), Cell("–")]
+        body.append([*line, Cell("not measured"), Cell(artefact.absent or "the stored run is reduced")])
+    count = {name: sum(r.agrees == name for r in chosen) for name in TONES}
+    notes = []
+    if chosen:
+        notes.append(
+            f"Of {len(chosen)} published figures {count[REPRODUCED]} are reproduced, {count[BORDERLINE]} are "
+            f"borderline, {count[NOT_REPRODUCED]} are not reproduced."
+        )
+    notes += [f"{len(absent)} published figures are not measured here."] if absent else []
+    if chosen:
+        notes.append(
+            f"A published figure is a mean of {PRINTED_SEEDS} seeds; its sampling error is taken from our sd over "
+            "seeds. Reproduced: 0 lies in the 95 % interval of the difference, rounding included. Not reproduced: "
+            f"p < .05 after Holm over these {len(chosen)} figures. Borderline: between the two."
+        )
+    head = ["policy", "at", *(["setting"] if grouped else []), "measure", "ours", "published", "ours - published"]
+    return Table(
+        slug(artefact.id, "published"), "Ours beside the paper's", [*head, "verdict", "why"], body, tuple(notes), True
     )
-    head = [
-        "policy",
-        "at",
-        *(["setting"] if grouped else []),
-        "ours",
-        "published",
-        "ours - published",
-        "verdict",
-        "why",
+
+
+def _beside(row: Row, reason: str, grouped: bool) -> list[Cell]:
+    at = f"{row.x_name} = {row.x:g}" if row.x is not None else ""
+    return [
+        Cell(row.policy, row.policy),
+        Cell(at, row.x),
+        *([Cell(row.group, row.group)] if grouped else []),
+        Cell(words(row.measure), row.measure),
+        Cell(interval(row.mean, row.low), row.mean, hint=f"n = {row.n}, sd {number(row.sd)}", row=row.key),
+        Cell(f"{row.published:.{row.published_decimals}f}", row.published),
+        Cell(f"{number(row.gap, signed=True)} [{number(row.gap_low)}, {number(row.gap_high)}]", row.gap),
+        Cell(row.agrees, row.agrees, TONES[row.agrees], hint=f"p = {row.gap_p:.2g} after Holm"),
+        Cell(reason),
     ]
-    return Table(slug(artefact.id, "published"), "Ours beside the paper's", head, body, notes)
 
 
-def explanation(artefact: Artefact, row: Row) -> str:
-    """Why a cell is not reproduced; said to be unexplained where nobody knows."""
-    if row.agrees == REPRODUCED:
-        return ""
-    for (group, x, policy), text in artefact.explain.items():
-        if group in (None, row.group) and x in (None, row.x) and policy in (None, row.policy):
-            return text
-    return "one of many cells, within what chance leaves" if row.agrees == BORDERLINE else "unexplained"
+def words(measure: str) -> str:
+    """A measure for reading."""
+    return measure.replace("_", " ")
 
 
 def _column(view: View, row: Row) -> str:

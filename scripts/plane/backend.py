@@ -1,6 +1,6 @@
-"""A stand-in for an engine in a process of its own: answers at once, and costs as little as it can.
+"""A stand-in for an engine in a process of its own: answers at once or after a while, and costs as little as it can.
 
-    python -m scripts.plane.backend --chunks 4 --interval 0.0
+    python -m scripts.plane.backend --chunks 4 --interval 0.0 --first 0.0
 
 Prints its URL and serves until its input ends. It speaks the part of the OpenAI dialect that the sidecar needs, counts
 what it serves (`/stats`), and reports every prompt as not cached.
@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import sys
 from typing import Any
 
 import uvicorn
 
 BLOCK = 16
+_NUMBER = re.compile(rb"Question (\d+):")
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it fill the unit interval evenly
 _JSON = [(b"content-type", b"application/json")]
 
 
@@ -24,7 +27,9 @@ class Backend:
     """ASGI application.
 
     Args:
-      chunks: content chunks of a stream. interval: seconds before each. first: seconds before the first.
+      chunks: content chunks of a stream. interval: seconds before each.
+      first: seconds before the first, on average: question n takes 0.5 to 1.5 times as long, always the same. If all
+        took the same time, clients that began together would stay in step, and wait for each other each time.
     """
 
     def __init__(self, chunks: int, interval: float, first: float):
@@ -69,7 +74,8 @@ class Backend:
             message = await receive()
             raw, more = raw + message.get("body", b""), message.get("more_body", False)
         if self._first:
-            await asyncio.sleep(self._first)
+            number = _NUMBER.search(raw)
+            await asyncio.sleep(self._first * (0.5 + (int(number[1]) * _GOLDEN % 1.0 if number else 0.5)))
         if not json.loads(raw).get("stream"):
             await _answer(send, self._answer, _JSON)
             return

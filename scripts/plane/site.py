@@ -98,7 +98,7 @@ def _fill(config: Path) -> str:
 
 
 def _until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180  # a busy machine
     while True:
         try:
             _get(f"{url}/readyz")

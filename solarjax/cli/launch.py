@@ -121,7 +121,7 @@ def execute(
       StoreError: `out` cannot be written to or holds something else.
       And what `Job.config` and `core.sweep.sweep` raise; `SweepError` also if other processes or machines fail.
     """
-    from solarjax.core.tasks import TaskRunner
+    from solarjax.core.task_runner import TaskRunner
     from solarjax.report import stored
     from solarjax.scale import shares, sinks
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from solarjax.core import dataset as ds
 from solarjax.core.execute import Task
-from solarjax.core.tasks import SweepPlan, TaskRunner
+from solarjax.core.task_runner import TaskRunner
+from solarjax.core.tasks import SweepPlan
 
 
 class Gather:

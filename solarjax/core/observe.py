@@ -11,7 +11,7 @@ from jax import Array
 from solarjax.core.lanes import Lanes, Rules, take
 from solarjax.core.lookup import Ranked, materialize, settle
 from solarjax.core.metrics import score_retrieval
-from solarjax.core.relevance import relevance_of
+from solarjax.core.relevance import pack_bits, relevance_of
 from solarjax.core.store import Store
 from solarjax.core.tables import Tables
 from solarjax.core.trace import NO_ITEM
@@ -85,12 +85,20 @@ def build_view(
             extra["candidate_" + name] = take(future, lanes.pair, item)
     if rules.coverage:
         later = given(step.last_asked, "last_asked")[:, lanes.pair] > step.t
-        query = jnp.arange(later.shape[0], dtype=jnp.int32)[:, None]
-        row = query * np.int32(tables.relevance.shape[1]) + lanes.table[None]  # [Q, B]
-        own = relevance_of(tables, row[:, None], cache.ids[None]) > 0
-        extra["future_relevance"] = own & occupied[None] & later[:, None]
-        arriving = relevance_of(tables, row, item[None]) > 0
-        extra["candidate_future_relevance"] = arriving & offered[None] & later
+        asked = pack_bits(later.T).T  # [Qw, B]
+        table = given(tables.queries_of, "queries_of")
+        word = jnp.arange(table.shape[2], dtype=jnp.int32)[:, None, None]
+
+        def serves(ids: Array) -> Array:
+            row = jnp.maximum(ids, 0) * np.int32(table.shape[1]) + lanes.table[None]  # [n, B]
+            index = row[None] * np.int32(table.shape[2]) + word
+            found = table.reshape(-1).at[index].get(mode="promise_in_bounds")
+            return jnp.where(ids[None] >= 0, found & asked[:, None], np.uint32(0))
+
+        # Where no lane is full and offered something new, nobody reads it.
+        full = offered & (cache.size >= lanes.capacity) & ~(cache.ids == probe[None]).any(axis=0)
+        extra["future_queries"] = materialize(lambda: serves(cache.ids), full.any())
+        extra["candidate_future_queries"] = materialize(lambda: serves(item[None])[:, 0], full.any())
     return View(
         t=jnp.broadcast_to(step.t, item.shape),
         query_count=settle(clocks[0], one),

@@ -17,6 +17,7 @@ from jax import Array, lax
 from jax.sharding import Mesh, PartitionSpec
 
 from solarjax.core.lanes import Lanes, Rules
+from solarjax.core.relevance import queries_of_items
 from solarjax.core.rollout import Carry, Outcome, rollout
 from solarjax.core.tables import Schedule, Tables
 
@@ -37,7 +38,7 @@ def sub_block(rules: Rules) -> int:
     if jax.default_backend() != "cpu":
         return 2**20
     if rules.coverage:
-        return 64  # its temporaries are [Q, N] per lane
+        return 64  # its temporaries are N times Q / 32 words per lane
     if rules.pairwise:
         return 256
     return int(np.clip(320_000 // (rules.num_slots * 24), 64, 1024))
@@ -72,6 +73,8 @@ def block_runner(
 
     def local(tables: Tables, schedule: Schedule, lanes: Lanes) -> dict[str, Array]:
         count = lanes.capacity.shape[0]
+        if rules.coverage:
+            tables = tables._replace(queries_of=queries_of_items(tables))
         number = -(-count // sub_block(rules))
         size = -(-count // number)  # equal parts: the last one is not mostly padding
         index = jnp.minimum(jnp.arange(number * size, dtype=jnp.int32), np.int32(count - 1)).reshape(number, size)

@@ -29,6 +29,15 @@ def pack_bits(relevance: Array) -> Array:
     return functools.reduce(jnp.bitwise_or, bits)
 
 
+def queries_of_items(tables: Tables) -> Array:
+    """`[M, W, ceil(Q / 32)] u32`: the other way round, and whatever the kind of relevance, see `Tables.queries_of`."""
+    table, items = tables.relevance, tables.similarity.shape[2]
+    if table.dtype == jnp.uint32:
+        bits = (table[..., None] >> jnp.arange(WORD, dtype=jnp.uint32)) & np.uint32(1)
+        table = bits.reshape(*table.shape[:-1], -1)[..., :items]
+    return pack_bits(jnp.transpose(table > 0, (2, 1, 0)))
+
+
 def packed(tables: Tables) -> Tables:
     """The tables with binary relevance packed; grades stay as they are."""
     if tables.relevance.dtype != bool:

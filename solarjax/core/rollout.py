@@ -29,6 +29,7 @@ from solarjax.core.lanes import Lanes, Rules, over_lanes, row_of, take
 from solarjax.core.lookup import settle, top_k
 from solarjax.core.metrics import Sums, zero_sums
 from solarjax.core.observe import Step, build_view, score
+from solarjax.core.relevance import queries_of_items
 from solarjax.core.store import Store
 from solarjax.core.tables import Schedule, Tables
 from solarjax.core.trace import NO_ITEM, NO_QUERY, StepMode
@@ -76,6 +77,8 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
     """
     size = lanes.capacity.shape[0]
     params = dict(lanes.params)
+    if rules.coverage and tables.queries_of is None:
+        tables = tables._replace(queries_of=queries_of_items(tables))
     state = over_lanes(lambda p: rules.make(**p).init(rules.num_slots), params, size=size)
     zero = jnp.zeros(size, jnp.int32)
     carry = Carry(

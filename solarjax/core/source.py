@@ -29,6 +29,7 @@ class Source(Protocol):
 
     traces: labels.  num_steps T, num_queries Q, num_items M: padded sizes.
     shared_tables: True if tables belong to traces (recorded), False if each seed has its own workload.
+    same_for_all_seeds: True if a trace is the same, order included, whatever the seed.
     categories: names of query categories, or ().  availability: count available relevant items.
     fingerprint: JSON-able identity of the content, for resuming.
     """
@@ -38,6 +39,7 @@ class Source(Protocol):
     num_queries: int
     num_items: int
     shared_tables: bool
+    same_for_all_seeds: bool
     categories: tuple[str, ...]
     answers: bool
     availability: bool

@@ -12,7 +12,8 @@ from solarjax.core.chunks import ChunkStore
 from solarjax.core.gather import Gather
 from solarjax.core.parallel import local_mesh
 from solarjax.core.source import Source
-from solarjax.core.tasks import TaskRunner, plan_sweep
+from solarjax.core.task_runner import TaskRunner
+from solarjax.core.tasks import plan_sweep
 
 Progress = Callable[[int, int, str], None]
 

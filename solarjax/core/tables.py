@@ -25,6 +25,8 @@ class Tables(NamedTuple):
         rule reads all pairs of one lane's residents.
     answer_recall: `[Q, W, M] f32`, or None.
     category: `[Q, W] i32`, or None.
+    queries_of: `[M, W, ceil(Q / 32)] u32` the queries that an item is relevant to, query q being bit q % 32 of word
+        q // 32; only while a rollout runs whose policy asks for them (`core.relevance.queries_of_items`).
     """
 
     similarity: Array
@@ -33,6 +35,7 @@ class Tables(NamedTuple):
     item_similarity: Array | None = None
     answer_recall: Array | None = None
     category: Array | None = None
+    queries_of: Array | None = None
 
 
 class Schedule(NamedTuple):

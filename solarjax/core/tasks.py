@@ -1,4 +1,4 @@
-"""A sweep as a list of named tasks: planning it, and running one of them.
+"""A sweep as a list of named tasks: planning it.
 
 A plan says what is computed and how it is cut; it holds no results. Every task can be run in any process that makes
 the same plan, in any order, and gives the same bits: `core.sweep` runs them one after the other, the launchers of
@@ -14,13 +14,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from jax.sharding import Mesh
 
-from solarjax.core import dataset as ds
 from solarjax.core.arguments import check_arguments, check_policies
 from solarjax.core.chunks import SweepError
-from solarjax.core.execute import Task, make_rules, run_chunk
+from solarjax.core.execute import Task, make_rules
 from solarjax.core.parallel import local_mesh
 from solarjax.core.plan import (
     LANES_PER_DEVICE_CPU,
@@ -31,10 +29,8 @@ from solarjax.core.plan import (
     pairs_per_block,
     slot_groups,
 )
-from solarjax.core.relevance import packed
-from solarjax.core.source import Block, Pair, Source
+from solarjax.core.source import Pair, Source
 from solarjax.core.store import check_order_range
-from solarjax.core.trace import StepMode
 
 ENGINE_VERSION = 1
 """Part of a stored sweep's identity; raised whenever results may change."""
@@ -226,62 +222,3 @@ def _groups(case: Any, source: Source, capacities: Sequence[int], grid: Mapping)
         for start in range(0, len(group.combos), MAX_COMBOS):
             cut.append(group._replace(combos=group.combos[start : start + MAX_COMBOS]))
     return tuple(cut)
-
-
-class TaskRunner:
-    """Runs tasks of one plan in this process, and keeps the tables of the block it used last.
-
-    Args:
-      plan: the sweep.
-      mesh: from `core.parallel.local_mesh`, by default over all local devices.
-    """
-
-    def __init__(self, plan: SweepPlan, mesh: Mesh | None = None):
-        self.plan = plan
-        self.mesh = local_mesh() if mesh is None else mesh
-        # A layout found on disk may come from a machine with another number of devices.
-        self.padded = -(-plan.block_pairs // self.mesh.size) * self.mesh.size
-        self._per_block = len(plan.tasks) // plan.num_blocks
-        self._built: tuple[int, bool, bool, Block] | None = None
-
-    def run(self, task: Task) -> dict[str, np.ndarray]:
-        """Counters of one task, `[..., pairs * combos]`, see `core.execute.run_chunk`.
-
-        Raises:
-          SweepError: a seed's workload cannot be drawn, or an invariant of the engine is broken.
-        """
-        pairs = self.plan.pairs(task.block)
-        block = self._block(task, pairs)
-        chunk = run_chunk(task, block, self.plan.source, pairs, self.padded, self.plan.root_seed, self.mesh)
-        capacity = np.tile([c.capacity for c in task.group.combos], len(pairs))
-        ds.check_invariants(chunk, capacity, f"{task.case.label}, block {task.block}")
-        return chunk
-
-    def scored_steps(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """`[pairs, T] u8`: which steps of the per-step output are scored."""
-        rows = []
-        for start in range(0, len(pairs), self.padded):
-            part = list(pairs[start : start + self.padded])
-            full = part + [part[-1]] * (self.padded - len(part))
-            schedule = self.plan.source.block(full, self.plan.root_seed, False, False).schedule
-            scored = (np.asarray(schedule.mode) >= StepMode.SCORED) & (np.asarray(schedule.query) >= 0)
-            rows.append(scored.T[: len(part)].astype(np.uint8))
-        return np.concatenate(rows)
-
-    def _block(self, task: Task, pairs: list[Pair]) -> Block:
-        """The tables of the task's block, with what this task and the block's later ones need."""
-        near, future = task.rules.pairwise or task.rules.candidate_similarity, task.rules.future
-        if self._built is not None:
-            number, has_near, has_future, block = self._built
-            if number == task.block and has_near >= near and has_future >= future:
-                return block
-        first = task.block * self._per_block
-        own = self.plan.tasks[first : first + self._per_block]
-        at = next(i for i, t in enumerate(own) if t.name == task.name)
-        rest = [t.rules for t in own[at:]]
-        near, future = any(r.pairwise or r.candidate_similarity for r in rest), any(r.future for r in rest)
-        self._built = None  # frees the old block before the next is built
-        full = pairs + [pairs[-1]] * (self.padded - len(pairs))
-        made = self.plan.source.block(full, self.plan.root_seed, near, future)
-        self._built = (task.block, near, future, made._replace(tables=packed(made.tables)))
-        return self._built[3]

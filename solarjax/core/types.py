@@ -66,8 +66,9 @@ class View(NamedTuple):
       future_uses: `[N] i32` how many will find the resident relevant.
       next_use: `[N] i32` step of the first such query, NEVER if none.
       candidate_future_uses, candidate_next_use: `[] i32` the same for the candidate.
-      future_relevance: `[Q, N] bool` the resident is relevant to query q, and q is asked, scored, after this step.
-      candidate_future_relevance: `[Q] bool` the same for the candidate.
+      future_queries: `[ceil(Q / 32), N] u32` the later queries that find the resident relevant: query q is bit q % 32
+        of word q // 32. May be 0 everywhere in a step in which no lane has to decide between residents and candidate.
+      candidate_future_queries: `[ceil(Q / 32)] u32` the same for the candidate.
     """
 
     t: Array
@@ -96,8 +97,8 @@ class View(NamedTuple):
     next_use: Array | None = None
     candidate_future_uses: Array | None = None
     candidate_next_use: Array | None = None
-    future_relevance: Array | None = None
-    candidate_future_relevance: Array | None = None
+    future_queries: Array | None = None
+    candidate_future_queries: Array | None = None
 
 
 def given(array: Array | None, field: str) -> Array:

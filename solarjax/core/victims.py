@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from solarjax.core import random
-from solarjax.core.lanes import Lanes, Rules, take
+from solarjax.core.lanes import Lanes, Rules, over_lanes, take
 from solarjax.core.lookup import materialize
 from solarjax.core.tables import Tables
 from solarjax.core.types import View, given
@@ -76,4 +76,6 @@ def _choose(rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any
         first = v.inserted.min() % np.int32(rules.num_slots)
         return jnp.where(valid, slot, first).astype(jnp.int32)
 
+    if not rules.pairwise:
+        return over_lanes(one, params, key, state, view, size=size)
     return jax.vmap(one, in_axes=(-1, -1, -1, axes), out_axes=-1, axis_size=size)(params, key, state, view)

@@ -1,9 +1,12 @@
 """Connections and transactions: SQLite in WAL mode (one file), or PostgreSQL by URL.
 
 Every access is a function run inside one transaction. Reads get a snapshot: all their statements see the same commit.
-On SQLite one writer runs at a time, under BEGIN IMMEDIATE, and commits with synchronous=FULL: an acknowledged write
-survives power loss as far as the disk keeps its promises. On PostgreSQL writes of one tenant queue on that tenant's row
-(the first statement of every write locks it), so they are serial, and with one lock a tenant there is no deadlock.
+On SQLite one writer runs at a time, under BEGIN IMMEDIATE. In WAL mode an acknowledged write survives the end of this
+process by any signal. With `synchronous` full, the default, it is also forced to disk before it is acknowledged, and
+survives power loss as far as the disk keeps its promises: a correction that was lost would bring back what it
+corrected, and the disk's milliseconds are in nobody's way. `normal` saves them: after power loss the latest writes may
+be missing, and nothing is damaged. On PostgreSQL writes of one tenant queue on that tenant's row (the first statement
+of every write locks it), so they are serial, and with one lock a tenant there is no deadlock.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
@@ -25,6 +28,7 @@ from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from solarjax.plane.errors import Invalid, Unavailable
 
 T = TypeVar("T")
+Synchronous = Literal["full", "normal"]
 _READERS = 64
 _POSTGRES_CONNECTIONS = 16
 # SQLSTATE of a serialization failure and of a deadlock victim: nothing was written, so the whole function may run
@@ -39,18 +43,21 @@ class Database:
     Args:
       url: `sqlite:///file`, a bare file path (the same), or `postgresql://user:password@host/name`.
       busy_seconds: how long a write waits for another one before it fails with `Unavailable`.
+      synchronous: see the module; of SQLite. PostgreSQL's `synchronous_commit` is set by its server, or in the URL's
+        `options`.
 
     Raises:
       Invalid: for a URL of any other kind.
     """
 
-    def __init__(self, url: str | Path, *, busy_seconds: float = 30.0):
+    def __init__(self, url: str | Path, *, busy_seconds: float = 30.0, synchronous: Synchronous = "full"):
         self.url = _parse(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._write_lock: Any = threading.Lock() if self.is_sqlite else nullcontext()
         self._busy_seconds = busy_seconds
+        self._synchronous = synchronous
         self._look_lock = threading.Lock()
-        self._looker: PoolProxiedConnection | None = None
+        self._looker: tuple[PoolProxiedConnection, sqlite3.Connection] | None = None
         self._reader, self._writer = (self._sqlite if self.is_sqlite else self._postgres)()
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -89,8 +96,9 @@ class Database:
         with self._look_lock:
             try:
                 if self._looker is None:
-                    self._looker = self._reader.raw_connection()
-                return self._looker.driver_connection.execute(statement, values).fetchone()  # type: ignore[union-attr]
+                    made = self._reader.raw_connection()
+                    self._looker = made, made.driver_connection  # type: ignore[assignment]
+                return self._looker[1].execute(statement, values).fetchone()  # type: ignore[index]
             except sqlite3.OperationalError as error:
                 raise Unavailable(f"the catalogue's database cannot be used: {error}") from error
 
@@ -98,7 +106,7 @@ class Database:
         """Closes all connections; may be called more than once."""
         with self._look_lock:
             if self._looker is not None:
-                self._looker.close()
+                self._looker[0].close()
                 self._looker = None
         self._reader.dispose()
         self._writer.dispose()
@@ -138,7 +146,10 @@ class Database:
             def configure(connection: Any, _record: Any) -> None:
                 # The driver's own transaction handling is switched off: BEGIN is ours, see below.
                 connection.isolation_level = None
-                for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "temp_store = MEMORY"):
+                for pragma in (
+                    "journal_mode = WAL", f"synchronous = {self._synchronous}", "foreign_keys = ON",
+                    "temp_store = MEMORY",
+                ):  # fmt: skip
                     connection.execute(f"PRAGMA {pragma}")
                 # Erased content must not stay in the file's free pages.
                 connection.execute("PRAGMA query_only = ON" if read_only else "PRAGMA secure_delete = ON")

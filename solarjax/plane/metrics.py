@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from sqlalchemy import Connection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from solarjax.plane.database import Database
+from solarjax.plane.database import Database, Synchronous
 from solarjax.plane.results import WriteResult
 
 T = TypeVar("T")
@@ -61,8 +61,8 @@ class Metrics:
 class MeasuredDatabase(Database):
     """A database whose transactions are timed."""
 
-    def __init__(self, url: str, metrics: Metrics, *, busy_seconds: float = 30.0):
-        super().__init__(url, busy_seconds=busy_seconds)
+    def __init__(self, url: str, metrics: Metrics, *, busy_seconds: float = 30.0, synchronous: Synchronous = "full"):
+        super().__init__(url, busy_seconds=busy_seconds, synchronous=synchronous)
         self._seconds = metrics.transaction_seconds
 
     def read(self, work: Callable[[Connection], T]) -> T:

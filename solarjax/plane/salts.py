@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from functools import lru_cache
 
 from solarjax.plane.errors import Invalid
 
 MIN_SECRET = 16
 
 
+@lru_cache(maxsize=10_000)
 def cache_salt(secret: bytes, tenant: str, purge_epoch: int) -> str:
     """64 hex digits: within vLLM's limits for `cache_salt` (at most 128 characters, none of `@ / \\` NUL, not empty).
 

@@ -57,7 +57,9 @@ def build(
       Invalid, DatabaseError, Unavailable: as `Database` and `migrate`.
     """
     metrics = Metrics()
-    database = MeasuredDatabase(settings.database, metrics, busy_seconds=settings.busy_seconds)
+    database = MeasuredDatabase(
+        settings.database, metrics, busy_seconds=settings.busy_seconds, synchronous=settings.synchronous
+    )  # fmt: skip
     try:
         catalogue = Catalogue(database, clock=clock, new_id=new_id)
     except BaseException:

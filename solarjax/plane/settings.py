@@ -20,6 +20,7 @@ port = 8765
 max_body_bytes = 1000000
 max_header_bytes = 16384
 busy_seconds = 10.0            # a write waits this long for others before it answers 503
+synchronous = "full"           # SQLite: acknowledged writes survive power loss; "normal": the end of the process only
 shutdown_seconds = 10.0        # running requests get this long when the server is stopped
 max_streams = 500              # subscribers to the event stream
 encoder = "none"               # "minilm" adds search by meaning (needs solarjax[encoder])
@@ -61,6 +62,7 @@ class Settings(Strict):
     max_body_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
     max_header_bytes: Annotated[int, Field(ge=1_000, le=1_000_000)] = 16_384
     busy_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+    synchronous: Literal["full", "normal"] = "full"
     shutdown_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
     max_streams: Annotated[int, Field(ge=1, le=100_000)] = 500
     encoder: Literal["none", "minilm"] = "none"

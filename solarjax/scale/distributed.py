@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from solarjax.core.chunks import SweepError
-from solarjax.core.tasks import TaskRunner
+from solarjax.core.task_runner import TaskRunner
 from solarjax.scale.rendezvous import meet
 from solarjax.scale.shares import Progress, run_share, wait_for_all
 from solarjax.scale.sinks import Sink

@@ -21,7 +21,8 @@ from typing import Any
 
 from solarjax.core.metrics import COUNTS, TOTALS
 from solarjax.core.plan import lane_bytes
-from solarjax.core.tasks import SweepPlan, TaskRunner, plan_sweep
+from solarjax.core.task_runner import TaskRunner
+from solarjax.core.tasks import SweepPlan, plan_sweep
 from solarjax.scale.regions import cell_bytes, cells_per_seed, lay_out
 
 BASE_BYTES = 700 * 2**20

@@ -12,7 +12,8 @@ import numpy as np
 
 from solarjax import provenance
 from solarjax.core.chunks import SweepError
-from solarjax.core.tasks import SweepPlan, TaskRunner
+from solarjax.core.task_runner import TaskRunner
+from solarjax.core.tasks import SweepPlan
 
 Recipe = Callable[[], SweepPlan]
 """Makes the plan; picklable, for instance `functools.partial` of a function of an importable module."""

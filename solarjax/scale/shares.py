@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from solarjax.core.chunks import SweepError
 from solarjax.core.execute import Task
-from solarjax.core.tasks import TaskRunner
+from solarjax.core.task_runner import TaskRunner
 from solarjax.scale.sinks import Sink
 
 T = TypeVar("T")

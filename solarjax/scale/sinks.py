@@ -13,7 +13,8 @@ import xarray as xr
 from solarjax.core.chunks import ChunkStore, SweepError
 from solarjax.core.execute import Task
 from solarjax.core.gather import Gather
-from solarjax.core.tasks import SweepPlan, TaskRunner
+from solarjax.core.task_runner import TaskRunner
+from solarjax.core.tasks import SweepPlan
 from solarjax.scale.zarr_store import ZarrStore, open_results
 
 Part = tuple[Task, ...]

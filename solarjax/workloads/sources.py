@@ -42,6 +42,7 @@ class GeneratedSource:
     """
 
     shared_tables = False
+    same_for_all_seeds = False
     categories: tuple[str, ...] = ()
     answers = False
 
@@ -136,6 +137,7 @@ class RecordedSource:
             raise SweepError(f"two traces are named {twice!r}; names must differ")
         self._traces = list(traces)
         self._draws = list(draws) if draws is not None else [None] * len(traces)
+        self.same_for_all_seeds = all(draw is None for draw in self._draws)
         self.num_steps = max(t.num_steps for t in traces)
         self.num_queries = max(1, *(len(t.queries) for t in traces))
         self.num_items = max(len(t.items) for t in traces)

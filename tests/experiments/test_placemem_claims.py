@@ -28,20 +28,23 @@ def world():
             cached = {"prompt_only": 0, "text_no_cache": 0}.get(condition, 4400)
             records.append(turn(condition, i, ttft_ms=ms * jitter[j, i], engine_ms=ms * jitter[j, i], after=i >= 21,
                                 prompt_tokens=4700, cached=cached, predicted=cached, right=not wrong, old=wrong,
+                                follows=not wrong if i >= 21 else None,
                                 stale=None if condition == "prompt_only" else wrong and i >= 31))  # fmt: skip
     full = [turn("full", i, repeat=r) for r in range(3) for i in range(340)]
-    cascades = [{"dependants": n, "nth": i, "ended": n + 1, "wall_ms": 0.9 + i / 100, "cpu_ms": 0.5 + i / 100}
+    cascades = [{"synchronous": "full", "dependants": n, "nth": i, "ended": n + 1, "wall_ms": 0.9 + i / 100,
+                 "cpu_ms": 0.5 + i / 100}
                 for n in (0, 1, 10) for i in range(5)]  # fmt: skip
     modes = (("snapshot", {}), ("ttl", {"stale": 9}), ("two_reads", {"torn": 2}))
-    stress = [{"mode": mode, "violations": bad, "admissions": 1000, "corrections": 50, "close": 40, "fenced": 900,
-               "refused": 3} for mode, bad in modes]  # fmt: skip
+    stress = [{"database": database, "mode": mode, "violations": bad, "admissions": 1000, "corrections": 50,
+               "close": 40, "fenced": 900, "refused": 3, "lost_races": 50, "corrections_per_s": 20.0, "seconds": 60.0}
+              for database in ("sqlite", "postgresql") for mode, bad in modes]  # fmt: skip
     rows = {
         "pilot": table.rows("pilot", records, True), "trace": table.rows("trace", records, True),
         "probe": table.rows("probe", records), "deployment": table.rows("deployment", full),
         "invalidation": controls.invalidation_rows("invalidation", cascades),
         "concurrency": controls.concurrency_rows("concurrency", stress),
     }  # fmt: skip
-    config = {"turns": 340, "repeats": 3}
+    config = {"turns": 340, "repeats": 3, "databases": ["sqlite", "postgresql"]}
     return {name: Outcome(PARTS[name], config, [], found, True, 1.0) for name, found in rows.items()}
 
 
@@ -76,18 +79,20 @@ EDITS = [
     ("trace", "no_invalidation", "stale selections", "", {"value": 27.0}, "p02-trace", "holds under"),
     ("invalidation", "1 dependants", "correction ms", "", {"high": 2.0}, "p03-wall time", "undecided"),
     ("invalidation", "1 dependants", "correction CPU ms", "", {"low": 1.2, "high": 2.0}, "p03-CPU time", "refuted"),
-    ("probe", "no_invalidation", "right after", "", {"value": 0.3, "low": 0.1, "high": 0.5}, "p04-without", "refuted"),
-    ("probe", "full", "right after", "", {"value": 0.5, "low": 0.3, "high": 0.7},
+    ("probe", "no_invalidation", "follows correction", "", {"value": 0.3, "low": 0.1, "high": 0.5}, "p04-without",
+     "refuted"),
+    ("probe", "full", "follows correction", "", {"value": 0.5, "low": 0.3, "high": 0.7},
      "p04-full p05-accuracy", "refuted"),
     ("probe", "full", "TTFT ms change", "no_invalidation", {"high": 0.2}, "p04-wall time", "undecided"),
     ("probe", "full", "engine CPU ms change", "no_invalidation", {"low": 0.06, "high": 0.2}, "p04-CPU time", "refuted"),
-    ("probe", "text_no_cache", "right after", "", {"value": 0.5, "high": 0.7}, "p05-accuracy", "refuted"),
+    ("probe", "text_no_cache", "follows correction", "", {"value": 0.5, "high": 0.7}, "p05-accuracy", "refuted"),
     ("probe", "text_cache", "TTFT ms change", "full", {"low": 0.2}, "p05-prefix cache on", "undecided"),
     ("probe", "text_cache", "TTFT ms change", "full", {"low": 0.1, "high": 0.3}, "p05-prefix cache on", "refuted"),
-    ("probe", "no_invalidation", "right after", "", {"n": 6}, "p04-without", "holds under"),
+    ("probe", "no_invalidation", "follows correction", "", {"n": 6}, "p04-without", "holds under"),
     ("deployment", "full", "TTFT ms", "", {"n": 400}, "p06", "holds under"),
     ("concurrency", "snapshot", "violations", "", {"value": 1.0}, "p07", "refuted"),
     ("concurrency", "ttl", "violations", "", {"value": 0.0}, "p07", "undecided"),
+    ("concurrency", "snapshot, postgresql", "violations", "", {"value": 2.0}, "p07", "refuted"),
 ]  # fmt: skip
 
 

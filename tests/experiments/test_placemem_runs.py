@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_only_the_plane_is_right_after_corrections_and_every_prediction_is_exact
     corrections = [r for r in whole if r["type"] == "correction"]
     assert {r["condition"] for r in corrections} == {"no_invalidation", "full"} and len(corrections) == 6
     assert all(r["ended"] == 2 for r in corrections), "the fact and what was derived from it"
+
+
+def test_the_choice_is_a_second_look_that_changes_nothing(whole, front, tmp_path):
+    """The same workload with it: every turn is placed, predicted and reused as without."""
+    done, records = lines(tmp_path, front, replace(SMALL, choose=True))
+    assert done
+    follows = {loop.key(r): r["follows"] for r in records if r["type"] == "turn"}
+    for r in records:
+        if r["type"] == "turn":
+            assert r["follows"] == (r["right"] if r["after"] else None)
+    assert sum(value is not None for value in follows.values()) >= 18 and set(follows.values()) == {True, False, None}
+    changed = {key: {**r, "follows": None} for key, r in without_times(records).items()}
+    assert {key: {**r, "follows": None} for key, r in without_times(whole).items()} == changed
 
 
 def test_an_interrupted_run_continues_to_the_same_figures(whole, front, tmp_path):

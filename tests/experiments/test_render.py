@@ -10,7 +10,7 @@ import pytest
 
 from experiments import published, store
 from experiments.render import page
-from experiments.render.export import escape, latex
+from experiments.render.latex import document, escape, latex
 from experiments.render.tables import Cell, Table
 from experiments.types import ExperimentError
 from tests.support import stored_rows as stored
@@ -79,7 +79,7 @@ def test_markdown_has_the_ledger_and_every_section(out):
     text = (out / "report.md").read_text(encoding="utf-8")
     assert "| S01 |" in text and "| P07 |" in text and "## Cycling topics" in text
     for line in text.splitlines():
-        if line.startswith("| S"):
+        if re.match(r"\| S\d\d \|", line):
             assert line.count("|") - line.count(r"\|") == 8, line
     for name in re.findall(r"\]\((figures/[^)]+)\)", text):
         assert (out / name).is_file()
@@ -94,19 +94,48 @@ def test_csv_and_parquet_hold_all_rows(out):
     assert frame["n"].dtype == "Int64" and frame["x"].dtype == "float64"
 
 
+def test_the_ledger_is_there_as_csv_and_parquet(out):
+    claims = json.loads((out / "claims.json").read_text())
+    frame = pd.read_parquet(out / "claims.parquet")
+    rows = list(csv.DictReader(io.StringIO((out / "claims.csv").read_text(encoding="utf-8"))))
+    assert [r["id"] for r in rows] == frame["id"].tolist() == [c["id"] for c in claims]
+    assert [r["label"] for r in rows] == [c["label"] for c in claims]
+    held = {c["id"]: c for c in claims}["S02"]
+    assert frame.set_index("id").loc["S02", ["figure", "low", "high"]].tolist() == [held["figure"], *held["interval"]]
+
+
 def test_latex_is_whole(out):
     files = sorted((out / "tables").glob("*.tex"))
+    whole = (out / "tables" / "all.tex").read_text(encoding="utf-8")
+    assert {f"\\input{{{f.stem}}}\\clearpage" for f in files if f.stem != "all"} == set(re.findall(r"\\input.*", whole))
+    assert whole.count(r"\begin{document}") == whole.count(r"\end{document}") == 1
     assert {"ledger.tex", "cycling.tex"} <= {f.name for f in files}
     for file in files:
         text = file.read_text(encoding="utf-8")
-        for kind in ("table", "tabular"):
-            assert text.count(rf"\begin{{{kind}}}") == text.count(rf"\end{{{kind}}}") > 0
-        assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule")
-        for spec, body in re.findall(r"\\begin\{tabular\}\{(\w+)\}\n(.*?)\\end\{tabular\}", text, re.DOTALL):
+        assert text.isascii()
+        if file.stem == "all":
+            continue
+        for kind in ("table", "tabular", "longtable"):
+            assert text.count(rf"\begin{{{kind}}}") == text.count(rf"\end{{{kind}}}")
+        count = text.count(r"\begin{tabular}") + text.count(r"\begin{longtable}")
+        assert count == text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") > 0
+        tables = re.findall(r"\\begin\{(?:tabular|longtable)\}\{([^\n]+)\}\n(.*?)\\end\{(?:tab|long)", text, re.DOTALL)
+        assert len(tables) == count
+        for spec, body in tables:
+            columns = len(re.findall(r"[lr]|p\{[^}]*\}", spec.replace("\\linewidth", "")))
             for line in body.splitlines():
-                if line.endswith(r"\\"):
-                    assert len(re.findall(r"(?<!\\)&", line)) == len(spec) - 1, line
+                if line.endswith(r"\\") and not line.startswith(r"\caption"):
+                    assert len(re.findall(r"(?<!\\)&", line)) == columns - 1, line
         assert not re.search(r"(?<!\\)[_#%](?!\s*Made)", text.split("\n", 1)[1].replace("tab:", ""))
+
+
+def test_long_tables_run_over_pages_and_sentences_wrap():
+    lines = [[Cell(f"p{i}"), Cell("1")] for i in range(60)]
+    assert r"\begin{longtable}{lr}" in latex([Table("s", "T", ["a", "b"], lines)])
+    text = latex([Table("s", "T", ["a", "why"], [[Cell("p"), Cell("because " * 20)]])])
+    assert r"\begin{longtable}{lp{0.3\linewidth}}" in text and r"\endhead" in text
+    assert r"\fittoline{\begin{tabular}{lr}" in latex([Table("s", "T", ["a", "b"], lines[:3])])
+    assert r"\newcommand{\fittoline}" in document(["a"], "t")
 
 
 def test_latex_escapes():

@@ -127,7 +127,7 @@ def test_the_curve_is_least_squares_with_forgetting():
         latency.observe(int(uncached), ms)
     x = np.stack([np.ones(60), u.astype(int) / 1e3, (u.astype(int) / 1e3) ** 2], axis=1)
     weight = np.sqrt(FORGET ** np.arange(59, -1, -1))
-    rows = np.concatenate([x * weight[:, None], np.sqrt(PRIOR_WEIGHT) * np.eye(3)])
+    rows = np.concatenate([x * weight[:, None], np.diag(np.sqrt(PRIOR_WEIGHT))])
     right = np.concatenate([y * weight, np.sqrt(PRIOR_WEIGHT) * np.asarray(PRIOR_MS)])
     expected = np.linalg.lstsq(rows, right, rcond=None)[0] / [1, 1e3, 1e6]
     assert expected.min() > 0 and np.allclose(latency.curve, expected, rtol=1e-9)
@@ -136,6 +136,10 @@ def test_the_curve_is_least_squares_with_forgetting():
     for uncached in (100, 500, 900):
         falling.observe(uncached, 1000 - uncached)
     assert min(falling.curve) >= 0 and not falling.measured, "more tokens never cost less"
+    slow = Latency()
+    for uncached in (130, 30) * 10:  # eight times as dear as the prior says, seen on short prompts only
+        slow.observe(uncached, 60 + 4.5 * uncached)
+    assert (slow.curve(300) - slow.curve(150)) / (4.5 * 150) == pytest.approx(1.0, abs=0.1)
 
 
 def test_load_counts_what_is_sent_and_not_yet_answered(node):
@@ -149,8 +153,15 @@ def test_load_counts_what_is_sent_and_not_yet_answered(node):
     node.finished(first)
     node.finished(second)
     assert node.queue_ms() == 0.0
+    node.scraped(parse(PAGE), asked=node.now())
+    assert node.queue_ms() == 0.0 and node.idle, "what was ours when the metrics were read is not others' load"
+    node.hand.now += 1.0
     node.scraped(parse(PAGE))
     assert node.queue_ms() == pytest.approx(7 * curve(500)) and not node.idle, "others' requests count too"
+    third = node.sent(0)
+    node.scraped(parse(PAGE))
+    node.finished(third)
+    assert node.queue_ms() == 0.0 and node.idle
 
 
 def test_residency_is_room_over_rate(node):

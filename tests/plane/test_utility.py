@@ -90,8 +90,10 @@ def test_consistent_hashing_is_even_and_moves_only_what_it_must():
     assert equal == set("abcd"), "cold and idle nodes that are alike share the capsules"
 
 
-def capsule(name, stability="normal", version=1, kind="fact", ends_at=None, text="some text"):
-    return SimpleNamespace(id=name, stability=stability, version=version, kind=kind, ends_at=ends_at, text=text)
+def capsule(name, stability="normal", version=1, kind="fact", ends_at=None, text="some text", epoch=1):
+    return SimpleNamespace(
+        id=name, stability=stability, version=version, kind=kind, ends_at=ends_at, text=text, recorded_epoch=epoch
+    )  # fmt: skip
 
 
 def test_the_order_is_canonical_whatever_the_retriever_says():
@@ -101,6 +103,10 @@ def test_the_order_is_canonical_whatever_the_retriever_says():
         tuple(c.id for c in layout.ordered(p, lambda c: heat.get(c.id, 0))) for p in itertools.permutations(capsules)
     }
     assert orders == {("z", "hot", "a", "b", "c")}
+    corrected = capsule("a", version=2, epoch=9)
+    assert [c.id for c in layout.ordered([corrected, capsule("b"), capsule("z", epoch=3)], lambda c: 0)] == [
+        "b", "z", "a",
+    ], "what was just corrected comes last"  # fmt: skip
 
 
 def test_heat_moves_slowly_and_a_corrected_capsule_starts_cold():

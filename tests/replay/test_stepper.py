@@ -25,11 +25,9 @@ SEED = 5
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Sixty programs run for 24 steps each: optimising them would take minutes."""
-    jax.config.update("jax_disable_most_optimizations", True)
+def few_programs_stay():
+    """Sixty programs are of no use to other tests."""
     yield
-    jax.config.update("jax_disable_most_optimizations", False)
     stepper.program.cache_clear()
 
 

@@ -17,7 +17,8 @@ import xarray as xr
 from solarjax import provenance
 from solarjax.core.chunks import SweepError
 from solarjax.core.metrics import TOTALS, zero_sums
-from solarjax.core.tasks import TaskRunner, plan_sweep
+from solarjax.core.task_runner import TaskRunner
+from solarjax.core.tasks import plan_sweep
 from solarjax.policies.registry import case
 from solarjax.scale import distributed, zarr_store
 from solarjax.scale.regions import cell_bytes, cells_per_seed

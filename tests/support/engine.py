@@ -97,7 +97,7 @@ def alone(lanes: Lanes, world: World, number: int) -> tuple[World, Lanes]:
     at = int(lanes.pair[number])
     tables = type(world.tables)(
         *(
-            x[at : at + 1] if name == "item_similarity" else x[:, at : at + 1]
+            x if x is None else x[at : at + 1] if name == "item_similarity" else x[:, at : at + 1]
             for name, x in world.tables._asdict().items()
         )
     )

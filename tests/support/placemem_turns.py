@@ -6,5 +6,5 @@ def turn(condition, number, **fields):
     given = {"type": "turn", "repeat": 0, "family": "support", "number": number, "condition": condition,
              "wants": "fact", "after": True, "ttft_ms": 100.0, "engine_ms": 90.0, "plane_ms": 2.0,
              "prompt_tokens": 1000, "cached": 500, "predicted": 500, "right": True, "old": False,
-             "stale": False}  # fmt: skip
+             "follows": None, "stale": False}  # fmt: skip
     return {**given, **fields}

@@ -132,8 +132,11 @@ class _Cache:
             asked = {int(trace.query[s]) for s in np.flatnonzero(scored_steps(trace)) if s > t}
             later &= np.array([q in asked for q in range(len(later))])[:, None]
             later &= np.array([*self.ids, item]) != NO_ITEM
-            extra["future_relevance"] = jnp.asarray(later[:, :-1])
-            extra["candidate_future_relevance"] = jnp.asarray(later[:, -1])
+            words = np.zeros((-(-len(later) // 32), later.shape[1]), np.uint32)
+            for q in range(len(later)):
+                words[q // 32] |= later[q].astype(np.uint32) << np.uint32(q % 32)
+            extra["future_queries"] = jnp.asarray(words[:, :-1])
+            extra["candidate_future_queries"] = jnp.asarray(words[:, -1])
         view = View(
             t=_int32(t),
             query_count=_int32(self.queries),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from solarjax.core import execute, parallel
+from solarjax.core import execute, parallel, task_runner
 from solarjax.core import tasks as tasks_module
 from solarjax.core.chunks import SweepError
 from solarjax.core.dataset import VARIABLES
@@ -59,6 +59,19 @@ def test_in_another_memory_budget_and_order(corpora: xr.Dataset) -> None:
     again = run(source, [COIN], [5, 3], SEEDS[::-1], memory_bytes=tight, progress=lambda *call: calls.append(call))
     assert calls == [(i, 8, "bernoulli N=5") for i in range(1, 9)]
     assert_part_of(again, corpora)
+
+
+def test_one_seed_stands_for_all_where_nothing_is_drawn(corpora: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deterministic rule on recorded traces runs once per trace, however blocks are cut; others run every seed."""
+    asked: list[int] = []
+    monkeypatch.setattr(task_runner, "run_chunk", lambda *call: asked.append(len(call[3])) or execute.run_chunk(*call))
+    source = recorded()
+    tight = 4 * (source.bytes_per_pair(False, False) + 2_500)  # 4 pairs: some blocks span two traces
+    assert_part_of(run(source, [COIN, RECENT], [3], SEEDS, memory_bytes=tight), corpora)
+    assert asked == [4, 1, 4, 2, 4, 2, 3, 1]
+    source.same_for_all_seeds = False
+    assert_part_of(run(source, [COIN, RECENT], [3], SEEDS), corpora)
+    assert asked[8:] == [15, 15]
 
 
 def test_in_pieces(corpora: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

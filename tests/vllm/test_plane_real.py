@@ -12,11 +12,13 @@ import pytest
 
 from solarjax.plane.api.app import create_app
 from solarjax.plane.placement import layout
+from solarjax.plane.salts import cache_salt
 from solarjax.plane.services import build
 from solarjax.plane.settings import Settings
 from tests.plane import front as fronts
 from tests.vllm.conftest import MODEL
 
+pytestmark = pytest.mark.vllm
 TOPICS = ("refund", "shipping", "warranty", "invoice")
 QUESTION = "Read the memory and copy the identifier.\n\nQuestion: What is the current {} identifier?\nAnswer:"
 FILLER = "The {0} desk is open on weekdays. It answers letters about {0} matters within a week. "
@@ -24,6 +26,11 @@ FILLER = "The {0} desk is open on weekdays. It answers letters about {0} matters
 
 def identifier(draw):
     return f"{''.join(draw.choices('ABCDEFGHKLMNPRSTUVWXYZ', k=3))}-{draw.randrange(1000, 9999)}"
+
+
+def between(old, new, topic):
+    """The answer can only be one of the two values."""
+    return {"structured_outputs": {"choice": sorted((old[topic], new[topic]))}}
 
 
 def text(topic, name):
@@ -54,10 +61,10 @@ def test_predictions_are_exact_and_no_corrected_version_is_ever_used(plane, vllm
         plane.create(topic, text(topic, old[topic]))
     rows = []
 
-    def ask(capsules, question, stream, tokens):
+    def ask(capsules, question, stream, tokens, **more):
         answer = plane.ask(
             question, stream=stream, headers={"X-PlaceMem-Capsules": ",".join(capsules)}, model=MODEL,
-            max_tokens=tokens, temperature=0,
+            max_tokens=tokens, temperature=0, **more,
         )  # fmt: skip
         assert answer.status_code == 200, answer.text
         node = plane.serving.nodes[0]
@@ -74,12 +81,15 @@ def test_predictions_are_exact_and_no_corrected_version_is_ever_used(plane, vllm
         ask(draw.sample(TOPICS, 1 + i % 3), f"Say something, number {i}.", i % 2 == 0, 1)
     epochs = {t: plane.correct(f"{t}@1", text(t, new[t])).epoch for t in TOPICS}
     after = len(rows)
-    answers = [(topic, ask([topic], QUESTION.format(topic), False, 14)) for topic in TOPICS for _ in range(3)]
+    answers = [(topic, ask([topic], QUESTION.format(topic), False, 14)) for topic in TOPICS]
     assert all(new[topic] in said and old[topic] not in said for topic, said in answers), answers
+    # The probe: of the old and the new value, which one does the prompt make the likelier answer?
+    chosen = {topic: ask([topic], QUESTION.format(topic), False, 16, **between(old, new, topic)) for topic in TOPICS}
+    assert chosen == new, "with the plane every answer follows the correction"
     for i in range(16):
         ask(draw.sample(TOPICS, 1 + i % 3), f"Say something else, number {i}.", i % 2 == 0, 1)
 
-    assert len(rows) == 48 and all(row.outcome == "ok" for row in rows)
+    assert len(rows) == 44 and all(row.outcome == "ok" for row in rows)
     exact = [row.predicted == row.cached for row in rows]
     assert sum(exact) >= 0.95 * len(rows), [(r.predicted, r.cached, r.capsules) for r in rows]
     assert sum(row.cached for row in rows) > 0.3 * sum(row.prompt_tokens for row in rows), (
@@ -88,11 +98,61 @@ def test_predictions_are_exact_and_no_corrected_version_is_ever_used(plane, vllm
     stale = [r for r in rows[after:] if r.epoch < max(epochs.values()) or any(c.endswith("@1") for c in r.capsules)]
     assert stale == [] and all(set(row.capsules) <= {f"{t}@2" for t in TOPICS} for row in rows[after:])
 
-    # The control: without invalidation the old text is in the prompt, and the model repeats it.
-    for topic in TOPICS[:2]:
+    # The control: without invalidation the old text is in the prompt, and no answer follows the correction.
+    for topic in TOPICS:
         memory = layout.memory([plane.services.catalogue.get("one", topic, version=1)]).text
         said = [{"role": "user", "content": f"{memory}\n\n{QUESTION.format(topic)}"}]
-        body = {"model": MODEL, "messages": said, "max_tokens": 14, "temperature": 0}
+        body = {"model": MODEL, "messages": said, "max_tokens": 16, "temperature": 0, **between(old, new, topic)}
         answer = httpx2.post(f"{vllm.url}/v1/chat/completions", json=body, timeout=600.0, trust_env=False).json()
-        content = answer["choices"][0]["message"]["content"]
-        assert old[topic] in content and new[topic] not in content
+        assert answer["choices"][0]["message"]["content"] == old[topic]
+
+
+def test_a_correction_costs_a_long_prompt_its_end_only(plane, vllm):
+    """Over 1,000 prompt tokens, in pairs: the plane after a correction, a transcript without it, and stale reuse.
+
+    What an engine computes is what its first token waits for, so tokens are compared exactly and times by the bound.
+    """
+    draw = random.Random(time.time_ns())
+    first, second = (f'The current pager identifier is "{identifier(draw)}".' for _ in range(2))
+    plane.create("handbook", " ".join(FILLER.format(f"desk-{draw.randrange(10**6)}") for _ in range(34)),
+                 stability="stable")  # fmt: skip
+    plane.create("pager", first, stability="volatile")
+    question = QUESTION.format("pager")
+    spent = {"full": [], "stale": [], "prompt_only": []}
+
+    def through(name):
+        begin = time.monotonic()
+        answer = plane.ask(
+            question, headers={"X-PlaceMem-Capsules": "handbook,pager"}, model=MODEL, max_tokens=1, temperature=0
+        )  # fmt: skip
+        count(name, answer.json(), begin)
+
+    def direct(name, content, salt):
+        body = {"model": MODEL, "messages": [{"role": "user", "content": content}], "max_tokens": 1, "temperature": 0,
+                "cache_salt": salt}  # fmt: skip
+        begin = time.monotonic()
+        answer = httpx2.post(f"{vllm.url}/v1/chat/completions", json=body, timeout=600.0, trust_env=False)
+        count(name, answer.json(), begin)
+
+    def count(name, answer, begin):
+        usage = answer["usage"]
+        assert usage["prompt_tokens"] >= 1000, usage
+        computed = usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"]
+        spent[name].append((computed, usage["prompt_tokens"], time.monotonic() - begin))
+
+    through("full")
+    old = layout.memory([plane.services.catalogue.get("one", name) for name in ("handbook", "pager")]).text
+    plane.correct("pager@1", second)
+    salt = cache_salt(plane.serving.salt_secret, "one", 0)
+    for turn in range(2):
+        through("full")
+        direct("stale", f"{old}\n\n{question}", salt)
+        direct("prompt_only", f"Turn {turn}, minute {7 * turn + draw.randrange(10**6)}.\n{old}\n{second}\n\n{question}",
+               salt)  # fmt: skip
+    cold, corrected, again = spent["full"]
+    assert cold[0] > 1000 and again[0] < 0.1 * again[1]
+    assert corrected[0] < 0.15 * corrected[1], "only what follows the old text is computed anew"
+    assert abs(again[0] - spent["stale"][1][0]) <= 0.05 * again[1], "no dearer than reuse that was not invalidated"
+    assert all(computed > 0.9 * total for computed, total, _ in spent["prompt_only"])
+    times = {name: sum(seconds for _, _, seconds in mine[-2:]) for name, mine in spent.items()}
+    assert times["full"] < 0.6 * times["prompt_only"], times

@@ -13,6 +13,7 @@ from solarjax.cli.errors import run_guarded
 from solarjax.cli.main import app
 
 MODEL = "smollm2"
+pytestmark = pytest.mark.vllm
 
 
 @pytest.fixture(scope="module")

@@ -58,5 +58,13 @@
     }
     const cell = button.classList.contains("number") ? button.closest("[data-row]") : null;
     if (cell) show(cell.closest("table").dataset.artefact, cell.dataset.row);
+    if (button.dataset.of) show(button.dataset.of, button.dataset.key);
   });
+  // Paper cannot be pressed: what is folded is printed open, save for the long lists of rows.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")].filter(part => !part.querySelector(":scope > ul.rows"));
+    for (const part of opened) part.open = true;
+  });
+  addEventListener("afterprint", () => { for (const part of opened) part.open = false; });
 }

@@ -11,12 +11,14 @@ from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 from starlette.responses import Response
+from starlette.routing import Route
 
 import solarjax
 from solarjax.plane import tracing
 from solarjax.plane.api import capsules, parts, problems, serving, use
 from solarjax.plane.api.doorbell import Doorbell
 from solarjax.plane.api.limits import Limits
+from solarjax.plane.api.shortcut import Shortcut
 from solarjax.plane.errors import Invalid
 from solarjax.plane.metrics import MeasuredApp
 from solarjax.plane.services import Services
@@ -77,7 +79,7 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
             if provider is not None and tracer_provider is None:
                 provider.shutdown()
 
-    app = FastAPI(
+    app = Shortcut(
         title="solarjax memory plane", version=solarjax.__version__, lifespan=lifespan,
         generate_unique_id_function=_operation, docs_url=None, redoc_url=None,
     )  # fmt: skip
@@ -94,9 +96,8 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
         # In front: a router tries its routes in order, and these are asked most.
         app.router.routes[:0] = routes(front)
     problems.install(app)
-    app.add_middleware(
-        Limits, max_body_bytes=settings.max_body_bytes, max_header_bytes=settings.max_header_bytes
-    )  # fmt: skip
+    limits = {"max_body_bytes": settings.max_body_bytes, "max_header_bytes": settings.max_header_bytes}
+    app.add_middleware(Limits, **limits)
     app.add_middleware(MeasuredApp, metrics=services.metrics)
     provider = tracer_provider
     if provider is None and settings.otlp_endpoint:
@@ -105,6 +106,12 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
         tracing.instrument(app, provider)
         if front is not None:
             front.spans = tracing.Spans(provider)
+    elif front is not None:  # without traces: those are made by the framework's middleware
+        app.posts = {
+            route.path: MeasuredApp(Limits(route.app, **limits), services.metrics)
+            for route in app.router.routes
+            if isinstance(route, Route) and "POST" in (route.methods or ()) and route.path.startswith("/v1/")
+        }
     return app
 
 

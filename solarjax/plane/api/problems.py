@@ -51,6 +51,18 @@ def of(error: PlaneError) -> Response:
     return problem(error.status, error.type, str(error), error.param, headers)
 
 
+def of_framework(error: HTTPException) -> Response:
+    """The answer to one of the framework's own errors."""
+    kind = _TYPES.get(error.status_code, "invalid_request")
+    return problem(error.status_code, kind, str(error.detail), None, error.headers)
+
+
+def of_unexpected(method: str, path: str, error: Exception) -> Response:
+    """The answer to anything else. The message may hold what the caller must not see; the log has it."""
+    _LOG.error("%s %s failed", method, path, exc_info=error)
+    return problem(500, "internal", "the server failed to answer this request")
+
+
 def install(app: FastAPI) -> None:
     """Routes every exception into the one shape."""
 
@@ -66,11 +78,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def framework(_request: Request, error: HTTPException) -> Response:
-        kind = _TYPES.get(error.status_code, "invalid_request")
-        return problem(error.status_code, kind, str(error.detail), None, error.headers)
+        return of_framework(error)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
-        # The message may hold what the caller must not see; the log has it.
-        _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return problem(500, "internal", "the server failed to answer this request")
+        return of_unexpected(request.method, request.url.path, error)

@@ -3,8 +3,9 @@
     TTFT(u) = a + b u + c u^2      milliseconds; u = prompt tokens that are not cached
 
 Attention makes prefill mildly quadratic, so one figure a token would be wrong at one end or the other. The coefficients
-are exponentially forgotten least squares, drawn towards a prior that counts as much as `PRIOR_WEIGHT` observations, so
-that a new node has an estimate and a few equal prompts do not make it run away.
+are exponentially forgotten least squares, drawn towards a prior, so that a new node has an estimate and a few equal
+prompts do not make it run away. Machines differ most in the price of a token, so there the prior is weakest: what a few
+prompts take longer than expected is put down to their length.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 FORGET = 0.98
 """Each observation weighs this much less with every later one: a memory of about 50."""
-PRIOR_WEIGHT = 0.5
+PRIOR_WEIGHT = (0.5, 0.005, 0.5)
+"""Of each coefficient's prior, in observations of that coefficient alone."""
 PRIOR_MS = (60.0, 600.0, 100.0)
 """a in ms, b in ms per 1,000 tokens, c in ms per (1,000 tokens) squared; a small model on one CPU core. Used only until
 a node has been measured."""
@@ -47,9 +49,9 @@ class Latency:
         self.observations = 0
         self.decode_ms: float | None = None
         prior = np.asarray(PRIOR_MS)
-        # In units of 1,000 tokens all three features are near 1, so one weight fits all.
-        self._ridge = PRIOR_WEIGHT * np.eye(3)
-        self._pull = PRIOR_WEIGHT * prior
+        # In units of 1,000 tokens all three features are near 1, so their weights compare.
+        self._ridge = np.diag(PRIOR_WEIGHT)
+        self._pull = self._ridge @ prior
         self._gram = np.zeros((3, 3))
         self._moment = np.zeros(3)
         self.curve = self._solve()

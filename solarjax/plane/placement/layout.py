@@ -1,9 +1,10 @@
 """Where capsules go in a prompt: before everything that changes from request to request, in one canonical order.
 
 An engine reuses a prefix only, so the order decides what can be reused (placemem-notes.md, section 4: question first
-reuses 19 % of the tokens, capsules first 88 %). Stable capsules come first, then hot ones, then by id; a version that
-was just written is cold and so comes last, where it breaks least and is read best. Identity and version are in the
-text, so a new version has other block names from its own place on and leaves the prefix before it reusable.
+reuses 19 % of the tokens, capsules first 88 %). Stable capsules come first, then hot ones, then those written earlier:
+a version that was just written is cold and new, so it comes last, where it breaks least and is read best. Identity and
+version are in the text, so a new version has other block names from its own place on and leaves the prefix before it
+reusable.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Memory(NamedTuple):
 
 
 def ordered(capsules: Sequence[Capsule], heat: Callable[[Capsule], int]) -> list[Capsule]:
-    """Stable before volatile, hot before cold, then by id."""
-    return sorted(capsules, key=lambda c: (_STABILITY[c.stability], -heat(c), c.id))
+    """Stable before volatile, hot before cold, then in the order in which they were written."""
+    return sorted(capsules, key=lambda c: (_STABILITY[c.stability], -heat(c), c.recorded_epoch, c.id))
 
 
 def memory(capsules: Sequence[Capsule]) -> Memory:

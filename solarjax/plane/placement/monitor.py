@@ -50,11 +50,10 @@ class Monitor:
 
     async def scrape(self, node: Node) -> None:
         """Reads a node's metrics once."""
-        before = node.log.restarts
+        before, asked = node.log.restarts, node.now()
         try:
-            node.scraped(
-                parse(await self._http.get(f"{node.config.url}/metrics", authorization(node), _SCRAPE_SECONDS))
-            )
+            page = await self._http.get(f"{node.config.url}/metrics", authorization(node), _SCRAPE_SECONDS)
+            node.scraped(parse(page), asked)
         except (UpstreamError, TimeoutError, Invalid) as error:
             if not isinstance(error, TimeoutError) or not self._http.behind(_SCRAPE_SECONDS):
                 node.unreachable()

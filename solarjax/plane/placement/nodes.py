@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -19,6 +20,8 @@ from solarjax.plane.placement.scrape import Sample
 DOWN_SECONDS = 3.0
 """A node that has not answered for this long is down, and nothing is believed about it."""
 LONGEST_RESIDENCY = 3600.0
+_LAG_SECONDS = 0.1
+"""A request that ended so shortly before metrics were asked for may still be counted in them."""
 Health = Literal["unknown", "up", "suspect", "down"]
 
 
@@ -50,6 +53,8 @@ class Node:
         self._answered: float | None = None
         self._failed = False
         self._served: float | None = None
+        self._ended = -math.inf
+        self._others = 0
         self._ids = itertools.count()
         self._in_flight: dict[int, InFlight] = {}
         self._stored = Decayed(half_life=60.0)
@@ -60,6 +65,10 @@ class Node:
     def name(self) -> str:
         """The configured name."""
         return self.config.name
+
+    def now(self) -> float:
+        """The node's clock, seconds."""
+        return self._clock()
 
     @property
     def health(self) -> Health:
@@ -98,8 +107,16 @@ class Node:
             self._hasher = BlockHasher(self.config.hash_algorithm, size, **seed)
         return self._hasher
 
-    def scraped(self, sample: Sample) -> None:
-        """A reading of its metrics. Another start time means a restart: what was believed of its cache is void."""
+    def scraped(self, sample: Sample, asked: float | None = None) -> None:
+        """A reading of its metrics. Another start time means a restart: what was believed of its cache is void.
+
+        Args:
+          asked: when it was asked for, on the node's clock; None for now.
+        """
+        asked = self._clock() if asked is None else asked
+        # While one of ours ran, the reading does not tell others' load from our own.
+        alone = not self._in_flight and self._ended < asked - _LAG_SECONDS
+        self._others = (sample.running or 0) + (sample.waiting or 0) if alone else 0
         before = self.sample.incarnation if self.sample else None
         if before is not None and sample.incarnation is not None and sample.incarnation != before:
             self.log.restarted()
@@ -165,7 +182,8 @@ class Node:
 
     def finished(self, key: int) -> None:
         """It ended, however it did."""
-        self._in_flight.pop(key, None)
+        if self._in_flight.pop(key, None) is not None:
+            self._ended = self._clock()
 
     @property
     def in_flight(self) -> int:
@@ -193,14 +211,8 @@ class Node:
         return waiting + step + self._foreign() * curve(500)
 
     def _foreign(self) -> int:
-        if self.sample is None or self.health != "up":
-            return 0
-        reported = (self.sample.running or 0) + (self.sample.waiting or 0)
-        return max(reported - len(self._in_flight), 0) if self._stable() else 0
-
-    def _stable(self) -> bool:
         # Between two readings our own requests come and go; only an idle sidecar can tell others' load from its own.
-        return not self._in_flight
+        return self._others if self.health == "up" and not self._in_flight else 0
 
 
 def unique(configs: Sequence[NodeConfig]) -> None:

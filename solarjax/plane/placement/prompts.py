@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from solarjax.plane.errors import Invalid
+from solarjax.plane.placement.tokens import Ends, SharedBeginnings
 
 _CHANGES_RENDERING = (
     "tools", "documents", "chat_template", "chat_template_kwargs", "continue_final_message", "add_generation_prompt",
@@ -33,24 +34,6 @@ class Prompt(NamedTuple):
     text: str
     tokens: list[int]
     ends: Sequence[int]
-
-
-class _Ends(Sequence[int]):
-    """Where tokens end, looked up when asked: a search looks at ten, and to list all costs as much as encoding."""
-
-    def __init__(self, encoding: Encoding):
-        self._encoding = encoding
-
-    def __len__(self) -> int:
-        return len(self._encoding)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        span = self._encoding.token_to_chars(index % len(self))
-        return 0 if span is None else span[1]  # a token that stands for no text, such as one that begins a prompt
 
 
 class PromptModel:
@@ -79,6 +62,7 @@ class PromptModel:
         template = template or _default_template(config.get("chat_template"))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._beginnings = SharedBeginnings(self._tokenizer)
         self._special = {
             name: value["content"] if isinstance(value, dict) else value
             for name, value in config.items()
@@ -98,8 +82,10 @@ class PromptModel:
         return self._encode(plain, special=True) if isinstance(plain, str) else None
 
     def _encode(self, text: str, *, special: bool) -> Prompt:
-        found = self._tokenizer.encode(text, add_special_tokens=special)
-        return Prompt(text, found.ids, _Ends(found))
+        if special:
+            found = self._tokenizer.encode(text, add_special_tokens=True)
+            return Prompt(text, found.ids, Ends(found))
+        return Prompt(text, *self._beginnings.encode(text))
 
     def _render(self, messages: Any) -> str | None:
         if self._template is None or not isinstance(messages, list):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Coroutine
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
@@ -71,14 +73,23 @@ class Generate:
             await problems.of(UpstreamBusy("too many requests are under way"))(scope, receive, send)
             return
         serving.in_flight += 1
+        answer = _Answer(send)
         try:
-            await self._serve(scope, receive, send)
+            await self._serve(scope, receive, answer)
         except _Gone:
             return
+        except HTTPException as error:
+            if answer.begun:
+                raise
+            await problems.of_framework(error)(scope, receive, answer)
+        except Exception as error:
+            if not answer.begun:
+                await problems.of_unexpected(scope["method"], scope["path"], error)(scope, receive, answer)
+            raise
         finally:
             serving.in_flight -= 1
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         begin = time.monotonic()
         record: Record | None = None
         exchange: Exchange | None = None
@@ -88,7 +99,6 @@ class Generate:
             wanted.check_tenant(ticket.principal.tenant)
             body = bodies.parse(await _read(receive))
             record = Record(wanted.request_id, ticket.principal.tenant, body.fields["model"], body.stream)
-            answer = _Answer(send)
             exchange = Exchange(self._serving, ticket, wanted, body, self.path, record, answer)
             if not await _unless_gone(exchange.run(), receive, answer):
                 record.outcome = "cancelled"
@@ -99,7 +109,7 @@ class Generate:
             if exchange is not None and exchange.started:
                 _LOG.warning("a stream could not be finished: %s", error)
                 raise
-            await problems.of(error)(scope, receive, send)
+            await problems.of(error)(scope, receive, answer)
         except (asyncio.CancelledError, _Gone):
             if record is not None:
                 record.outcome = "cancelled"
@@ -122,15 +132,18 @@ async def _read(receive: Receive) -> bytes:
 
 
 class _Answer:
-    """Passes an answer on to the server. `complete`: its last part has been handed over."""
+    """Passes an answer on to the server. `begun`: its head, `complete`: its last part has been handed over."""
 
     def __init__(self, send: Send):
         self._send = send
+        self.begun = False
         self.complete = False
 
     async def __call__(self, message: Message) -> None:
         """As the `send` of ASGI."""
-        if message["type"] == "http.response.body" and not message.get("more_body"):
+        if message["type"] == "http.response.start":
+            self.begun = True
+        elif not message.get("more_body"):
             self.complete = True
         await self._send(message)
 
@@ -141,18 +154,30 @@ async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive, answer
     Servers report a disconnect also once an answer is complete. What is still to be done then, such as reading the
     engine's last bytes, is not the client's to cancel.
     """
-    task = asyncio.create_task(work)
-    watch = asyncio.create_task(_until_gone(receive))
+    this = asyncio.current_task()
+    assert this is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        with contextlib.suppress(Exception):  # a connection that cannot be read is as good as gone
+            await _until_gone(receive)
+        if not answer.complete:
+            gone = True
+            this.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
-        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done() or answer.complete:
-            await task
-            return True
+        await work
+        return True
+    except asyncio.CancelledError:
+        if not gone:  # the server's wish
+            raise
         return False
     finally:
-        for each in (task, watch):
-            each.cancel()
-        await asyncio.gather(task, watch, return_exceptions=True)
+        watching.cancel()
+        if gone:
+            this.uncancel()
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
+import msgspec
+
 from solarjax.plane.errors import PlaneError
 
 MAX_EVENT = 4_000_000
@@ -65,17 +67,12 @@ def look(event: bytes) -> Look:
     Raises:
       Malformed: if it has data that is neither [DONE] nor a JSON object.
     """
-    data = b"\n".join(
-        line[5:].lstrip(b" ") for line in event.replace(b"\r\n", b"\n").split(b"\n") if line.startswith(b"data:")
-    )
+    data = _data(event)
     if not data:
         return Look()  # a comment, or a field that we have no use for
     if data.strip() == b"[DONE]":
         return Look(done=True)
-    try:
-        found = json.loads(data)
-    except ValueError:
-        found = None
+    found = _parsed(data)
     if not isinstance(found, dict):
         raise Malformed("an event of the engine's stream is not JSON")
     if found.get("error"):
@@ -98,6 +95,25 @@ def look(event: bytes) -> Look:
         others = (delta.get("tool_calls"), delta.get("reasoning_content"), delta.get("reasoning"))
         content = content or bool(piece) or any(others) or choice.get("finish_reason") is not None
     return Look(usage=usage, text=text, content=content)
+
+
+def _data(event: bytes) -> bytes:
+    if event.startswith(b"data:") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
+        return event[5:-2].lstrip(b" ")  # one line, as engines write them
+    lines = event.replace(b"\r\n", b"\n").split(b"\n")
+    return b"\n".join(line[5:].lstrip(b" ") for line in lines if line.startswith(b"data:"))
+
+
+def _parsed(data: bytes) -> Any:
+    """The JSON value, or None. The compiled reader is stricter than Python's (about NaN, say), so that one is asked
+    before anything is called malformed."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            return None
 
 
 def error_event(message: str, kind: str = "upstream", code: int = 502) -> bytes:

@@ -6,16 +6,24 @@ among the residents that could answer it, so the second copy of an answer is wor
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from solarjax.core.types import Key, Policy, State, View, given
+from solarjax.core.types import Key, Policy, View, given
 from solarjax.policies.slots import argmin_resident
 
 _LAST = np.int32(2**31 - 1)
 UNIT = np.int32(2520)
 """Worth of a query that one item alone can answer: the least common multiple of 1..10."""
+
+
+class CoverState(NamedTuple):
+    """least: `[] i32` slot of the least valuable resident when a new item last came to the full cache."""
+
+    least: Array
 
 
 def oracle_cover() -> Policy:
@@ -34,21 +42,29 @@ def oracle_cover() -> Policy:
     """
 
     def values(view: View) -> tuple[Array, Array]:
-        own = given(view.future_relevance, "future_relevance").astype(jnp.int32)
-        arriving = given(view.candidate_future_relevance, "candidate_future_relevance").astype(jnp.int32)
+        own = _bits(given(view.future_queries, "future_queries"))  # [Q / 32, 32, N]
+        arriving = _bits(given(view.candidate_future_queries, "candidate_future_queries"))
         # A duplicate's candidate is its resident: counted once.
         arriving = jnp.where(view.candidate_resident, np.int32(0), arriving)
-        share = UNIT // jnp.maximum(own.sum(axis=1) + arriving, 1)
-        return (own * share[:, None]).sum(axis=0), (arriving * share).sum()
+        share = UNIT // jnp.maximum(own.sum(axis=2) + arriving, 1)
+        return (own * share[:, :, None]).sum(axis=(0, 1)), (arriving * share).sum()
 
-    def observe(key: Key, state: State, view: View) -> tuple[State, Array]:
+    def observe(key: Key, state: CoverState, view: View) -> tuple[CoverState, Array]:
         del key  # deterministic
         resident, candidate = values(view)
         least = jnp.where(view.occupied, resident, _LAST).min()
-        return state, view.has_candidate & ((view.size < view.capacity) | (candidate > least))
+        new = view.has_candidate & ~view.candidate_resident & (view.size >= view.capacity)
+        kept = CoverState(jnp.where(new, argmin_resident(resident, view), state.least))
+        return kept, view.has_candidate & ((view.size < view.capacity) | (candidate > least))
 
-    def victim(key: Key, state: State, view: View) -> Array:
-        del key, state
-        return argmin_resident(values(view)[0], view)
+    def victim(key: Key, state: CoverState, view: View) -> Array:
+        del key, view
+        return state.least
 
-    return Policy(lambda num_slots: (), observe, victim, lambda state, slot, view: state)
+    return Policy(lambda num_slots: CoverState(jnp.int32(0)), observe, victim, lambda state, slot, view: state)
+
+
+def _bits(words: Array) -> Array:
+    """`[W, ...] u32 -> [W, 32, ...] i32` of 0 and 1."""
+    shift = jnp.arange(32, dtype=jnp.uint32).reshape(1, 32, *[1] * (words.ndim - 1))
+    return ((words[:, None] >> shift) & np.uint32(1)).astype(jnp.int32)
