@@ -11,7 +11,7 @@ import typer
 from experiments.types import Context, ExperimentError
 from solarjax.cli.errors import UserError, run_guarded
 
-OUT = Path("reports/paper")
+OUT, OUT_QUICK = Path("reports/paper"), Path("reports/paper-quick")
 
 app = typer.Typer(
     name="python -m experiments", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
@@ -61,6 +61,7 @@ def main(
     if quick and not ids:
         chosen = [artefact for artefact in chosen if artefact.quick]
     context = Context(quick, data, seeds)
+    runner.keep_full(chosen, context, out)
     if workers > 1:
         side_by_side.compute(side_by_side.batches(chosen, context, out), context, out, workers)
         runtime.keep_programs()  # what is left to this process
@@ -101,7 +102,10 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick/--full", help="Fewer seeds and settings, or those of the paper.")
     ] = False,
-    out: Out = OUT,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help=f"Folder of the report (default: {OUT}; of a quick or trial run {OUT_QUICK})."),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder (default: SOLARJAX_DATA or shared/data).")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Another number of seeds, for a trial.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes at a time (default: one per core).")] = None,
@@ -115,6 +119,7 @@ def run(
     """
     from solarjax.cli import runtime
 
+    out = out or (OUT_QUICK if quick or seeds else OUT)
     if entry:  # one process of several: these entries of one experiment, on one device
         from experiments import registry, runner
 
@@ -126,6 +131,7 @@ def run(
         runtime.start()
     for name in main(ids or (), quick=quick, out=out, data=data, seeds=seeds, page=False, workers=count):
         typer.echo(f"{name} could not run here; the report says why", err=True)
+    typer.echo(f"stored in {out}; for the report: python -m experiments render --out {out}")
 
 
 @app.command()

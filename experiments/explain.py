@@ -70,8 +70,12 @@ def _instances(artefact: Artefact, row: Row, stored: Stored) -> str:
     places = {line: cell["place", line].mean or 0.0 for line in lines if ("place", line) in cell}
     if len(places) < len(lines):
         return text
-    shares = ", ".join(f"{100 * places[line]:.3g} %" for line in lines)
+    shares = ", ".join(_percent(places[line]) for line in lines)
     text += f" Of our {cell['place', THIRD].n:,} seeds {shares} lie at least as far from our mean as these."
     if places[THIRD] < RARE:
         return text + " The third would be unusual: chance does not explain it well."
     return text + " Each is an ordinary draw, so the program is the same and three draws differ from the mean of many."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

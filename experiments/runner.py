@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import statistics, store
-from experiments.types import Artefact, Context, Measurement, Missing
+from experiments.types import Artefact, Context, ExperimentError, Measurement, Missing
 
 if TYPE_CHECKING:
     from solarjax.core.source import Source
@@ -30,6 +30,22 @@ def run(artefacts: Sequence[Artefact], context: Context, out: Path, say: Say = p
             missing.append(artefact.id)
         say(f"{artefact.id}: {status}, {computed} entries computed, {time.monotonic() - start:.1f} s")
     return missing
+
+
+def keep_full(artefacts: Sequence[Artefact], context: Context, out: Path) -> None:
+    """Refuses a quick or trial run where results of full size are stored: it would replace them.
+
+    Raises:
+      ExperimentError: naming them.
+    """
+    if not (context.quick or context.seeds):
+        return
+    held = store.load_all(out, [artefact.id for artefact in artefacts])
+    full = [name for name, found in held.items() if found.done and not (found.record["quick"] or found.record["seeds"])]
+    if full:
+        raise ExperimentError(
+            f"{out} holds {', '.join(full)} at full size, which this smaller run would replace; choose another --out"
+        )
 
 
 def run_one(artefact: Artefact, context: Context, out: Path, say: Say = print) -> tuple[str, int]:

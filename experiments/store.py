@@ -146,7 +146,7 @@ def load_artefact(out: Path, name: str) -> StoredArtefact | None:
     try:
         record = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
         text = (folder / ROWS).read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as problem:
         raise ExperimentError(f"{folder} holds no readable result: {problem}") from None

@@ -5,8 +5,8 @@ changing a number. Two CPU devices are forced: every sweep test also exercises s
 
 Compiling is most of the time of the suite, so it is made quick here, in this process and in those that tests start:
 LLVM optimises little, and XLA emits LLVM's code directly instead of by way of MLIR (a quarter to a half of the time).
-Which operations are done, and in which order, is decided before. Golden and statistical tests compile as for users,
-with the `optimised` fixture.
+Which operations are done, and in which order, is decided before. Tests that run long have LLVM optimise (`optimised`),
+and a part of the golden tests runs the programs that users get (`compiled_as_for_users`).
 """
 
 from __future__ import annotations
@@ -46,18 +46,24 @@ def _shared(name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def optimised() -> Iterator[None]:
-    """What this module compiles is compiled as for users: for results that are published, and for long runs."""
+    """LLVM optimises what this module compiles, for tests that run longer than they compile."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(scope="module")
+def compiled_as_for_users(optimised: None) -> Iterator[None]:
+    """What this module compiles are the programs that users get."""
     usual = compiler.get_compile_options  # XLA reads its flags once; only here a process can override them
     emitters = {"xla_cpu_use_fusion_emitters": True}
 
-    def as_for_users(*args: Any, env_options_overrides: dict | None = None, **rest: Any) -> Any:
+    def options(*args: Any, env_options_overrides: dict | None = None, **rest: Any) -> Any:
         return usual(*args, env_options_overrides=emitters | (env_options_overrides or {}), **rest)
 
-    jax.config.update("jax_disable_most_optimizations", False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "get_compile_options", as_for_users)
+        patch.setattr(compiler, "get_compile_options", options)
         yield
-    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

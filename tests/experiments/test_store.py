@@ -1,13 +1,14 @@
 """What is stored and when it is computed again: addresses, import closures, atomic files, second runs."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from experiments import code, registry, runner, store
+from experiments import code, registry, runner, store, workers
 from experiments.statistics import sample_row
 from experiments.types import Artefact, Context, ExperimentError, Measurement, Missing, Row, View
 from solarjax.cli.job import Job
@@ -186,3 +187,29 @@ def test_all_artefacts_are_described_and_their_figures_are_in_their_plan():
 def test_stored_json_is_plain(tmp_path, quiet):
     runner.run([make()], Context(), tmp_path, quiet.append)
     json.loads((tmp_path / "data/fake/provenance.json").read_text(), parse_constant=lambda c: pytest.fail(c))
+
+
+def test_a_smaller_run_does_not_replace_results_of_full_size(tmp_path, quiet):
+    runner.run([make()], Context(), tmp_path, quiet.append)
+    for smaller in (Context(quick=True), Context(seeds=3)):
+        with pytest.raises(ExperimentError, match="holds fake at full size"):
+            _keep_full(smaller, tmp_path)
+    _keep_full(Context(), tmp_path)
+    runner.run([make()], Context(quick=True), tmp_path / "quick", quiet.append)
+    _keep_full(Context(quick=True), tmp_path / "quick")
+
+
+def _keep_full(context, out):
+    # `load_all` knows nothing of the registry, so the fake one is found.
+    runner.keep_full([make()], context, out)
+
+
+def test_processes_get_what_is_missing_and_measures_no_time(tmp_path, quiet):
+    assert workers.batches([make()], Context(), tmp_path) == [("fake", ("s0", "s1"))]
+    assert workers.batches([replace(make(), alone=True)], Context(), tmp_path) == []
+    runner.run([make()], Context(quick=True), tmp_path, quiet.append)
+    assert workers.batches([make()], Context(), tmp_path) == [("fake", ("s1",))]
+    # Stored rows that are current need no entries: those of the reference report are not in the repository.
+    shutil.rmtree(tmp_path / store.RUNS)
+    assert workers.batches([make()], Context(quick=True), tmp_path) == []
+    assert workers.batches([make(mean=0.4)], Context(quick=True), tmp_path) == [("fake", ("s0",))]

@@ -1,4 +1,4 @@
-"""Parity with the authors' release, compiled as for users: stochastic policies, by their mean hit rate.
+"""Parity with the authors' release: stochastic policies, by their mean hit rate.
 
 Ours is the mean over at least 200 policy seeds. Where the reference has fewer than 10 its spread is unknown, so ours
 stands for both.

@@ -1,7 +1,6 @@
 """Parity with the authors' release, step by step: deterministic policies on its short families.
 
-Compiled quickly; the stream, the pools and the means are compared by the programs that users get (test_release_stream,
-test_release_means).
+Compiled quickly; the stream and the pools are compared by the programs that users get (test_release_stream).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def made(step):
     trainer = BpeTrainer(
         vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False, special_tokens=[]
     )
-    tokenizer.train_from_iterator([COMMON, "".join(WORDS)] * 3, trainer)
+    tokenizer.train_from_iterator([COMMON, "".join(WORDS), "time and time"] * 3, trainer)
     tokenizer.add_special_tokens([AddedToken("<|end|>", normalized=False)])
     return tokenizer
 
@@ -60,6 +60,7 @@ endings = st.lists(st.sampled_from(WORDS), max_size=12).map("".join)
 @example(first="'tis" * 12 + "ab", second="'tis" * 12 + "ac", repeats=1)
 @example(first="'tis" * 12 + "'ab", second="'tis" * 12 + "'ac", repeats=1)
 @example(first="'tis" * 12 + "'tab", second="'tis" * 12 + "'tac", repeats=1)
+@example(first=" \n" + " " * 40 + "y", second=" \n" + " " * 40 + "\ny", repeats=1)
 @example(first="<|e", second="<|end|>", repeats=2)
 @example(first="'lx", second="'ll", repeats=2)
 def test_sharing_changes_no_token_and_no_end(tokenizer, first, second, repeats):

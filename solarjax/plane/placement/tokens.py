@@ -118,7 +118,7 @@ class SharedBeginnings:
         for count in range(min(low, len(known.ends) - 1), 0, -1):
             end, before, after = known.ends[count - 1], known.pieces[count - 1], known.pieces[count]
             # A piece that ends with blanks may go on in the other text, and its recorded end may leave them out.
-            if -1 not in (before, after) and before != after:
+            if -1 not in (before, after) and before != after and not text[end - 1].isspace():
                 return count if end >= _WORTH * len(text) else 0
         return 0
 
