@@ -19,6 +19,9 @@ OFFLINE = "oracle,oracle_cover"
 VARIANTS = "gdsf(miss_weight=1),lru_k(history=3)"
 
 OURS = f"{CLASSICS},{DIVERSITY},{BANDITS},{ABLATION},{CONTROLS},{OFFLINE},{VARIANTS}"
+DRAWN = ("fifo", *CLASSICS.split(","), *DIVERSITY.split(","), "posterior_mean", "reservoir", "solar",
+         "solar(signal=miss)", "oracle_cover")  # fmt: skip
+"""What the figures of those tables show."""
 QUICK = f"{CLASSICS},{DIVERSITY},posterior_mean,reservoir"
 
 

@@ -64,10 +64,10 @@ def rows(results: Results, table: str) -> list[Row]:
     return out
 
 
-def views(table: str) -> tuple[View, ...]:
-    """What is shown of such a table."""
+def views(table: str, drawn: tuple[str, ...] = policies.DRAWN_ON_DIALOGUES) -> tuple[View, ...]:
+    """What is shown of such a table; `drawn`: what its figures hold."""
     return (
-        View(table, "hit_rate", "Hit rate at 3"),
+        View(table, "hit_rate", "Hit rate at 3", drawn=drawn),
         View(table, "recall_at_k", "Evidence recall at 3", figure=False),
         View(table, "hit_rate_answerable", "Hit rate without the adversarial questions", figure=False, compare=False),
         View(table, "hit_rate_adversarial", "Hit rate of the adversarial questions", figure=False, compare=False),

@@ -74,7 +74,13 @@ def _instances(artefact: Artefact, row: Row, stored: Stored) -> str:
     text += f" Of our {cell['place', THIRD].n:,} seeds {shares} lie at least as far from our mean as these."
     if places[THIRD] < RARE:
         return text + " The third would be unusual: chance does not explain it well."
-    return text + " Each is an ordinary draw, so the program is the same and three draws differ from the mean of many."
+    least = min(lines, key=lambda line: places[line])
+    if least == THIRD:
+        return text + " The least usual is the third, an ordinary draw: chance explains the difference."
+    return (
+        f"{text} The least usual is {least}. Our engine ran on that very array, so the instance makes the difference, "
+        "not the program."
+    )
 
 
 def _percent(share: float) -> str:

@@ -15,6 +15,10 @@ VARIANTS = "solar_paper,solar_eoq,solar_fixed,solar_a(fill=free),solar(fill=free
 """SOLAR as printed and with the thresholds of the theory; the release's gate with a free fill instead of its
 bootstrap."""
 
+DRAWN = ("unlimited", "fifo", "lru", "lfu", "arc", "solar_e", "solar_a", "solar", "gated_fifo", "bernoulli(p=0.1)",
+         "keep_first", "oracle_cover")  # fmt: skip
+"""Lines that a figure can still tell apart; its table holds the others too."""
+
 QUICK = f"{PAPER},gated_fifo,bernoulli(p=0.1),keep_first,solar_a(fill=free),oracle_cover"
 
 # On real streams the gate listens to the answer, as the release does there.
@@ -22,6 +26,8 @@ ON_DIALOGUES = (
     "unlimited,fifo,lru,lfu,arc,solar_e,solar_a(signal=miss),solar(signal=miss),gated_fifo(signal=miss),"
     "solar_paper(fill=free),solar_e_paper,bernoulli,keep_first,reservoir,random,oracle_cover"
 )
+DRAWN_ON_DIALOGUES = ("unlimited", "fifo", "lru", "lfu", "arc", "solar_e", "solar_a(signal=miss)", "solar(signal=miss)",
+                      "gated_fifo(signal=miss)", "bernoulli", "keep_first", "oracle_cover")  # fmt: skip
 ON_DIALOGUES_QUICK = (
     "unlimited,fifo,lru,lfu,arc,solar_e,solar_a(signal=miss),solar(signal=miss),gated_fifo(signal=miss),"
     "solar_paper(fill=free),bernoulli,oracle_cover"

@@ -167,6 +167,7 @@ class View:
     table, measure: which rows.     title: heading.     figure: draw it against x as well.
     heat: draw it as a heat map (lines are policies, columns are x) instead of as curves.
     compare: also the table of paired differences.       note: a remark below.
+    drawn: policies in the figure where the table holds too many to tell apart; () for all.
     """
 
     table: str
@@ -176,6 +177,7 @@ class View:
     compare: bool = True
     note: str = ""
     heat: bool = False
+    drawn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ ARTEFACT = Artefact(
     source="beyond the paper",
     plan=plan,
     rows=rows,
-    views=dialogues.views("dialogues"),
+    views=dialogues.views("dialogues", drawn=beyond.DRAWN),
     summary=(
         "The same streams, seeds and conversations as the LoCoMo table. Under P1 and P2 every turn arrives once, so "
         "ghost lists are never hit: 2Q is FIFO there, and S3-FIFO, SIEVE, W-TinyLFU, LRU-2 and GDSF live off "

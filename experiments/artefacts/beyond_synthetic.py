@@ -48,7 +48,7 @@ ARTEFACT = Artefact(
     plan=plan,
     rows=rows,
     views=(
-        View("synthetic", "hit_rate", "Hit rate"),
+        View("synthetic", "hit_rate", "Hit rate", drawn=beyond.DRAWN),
         View("synthetic", "admission_rate_full", "Admissions per new arrival once full", False, False),
     ),
     summary=(

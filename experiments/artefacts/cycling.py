@@ -54,7 +54,7 @@ ARTEFACT = Artefact(
     plan=plan,
     rows=rows,
     views=(
-        View("cycling", "hit_rate", "Hit rate by topics per slot"),
+        View("cycling", "hit_rate", "Hit rate by topics per slot", drawn=policies.DRAWN),
         View("cycling", "store_rate", "Admissions per arrival", figure=False, compare=False),
     ),
     summary=(

@@ -43,7 +43,7 @@ ARTEFACT = Artefact(
     plan=plan,
     rows=rows,
     views=(
-        View("drift", "hit_rate", "Hit rate"),
+        View("drift", "hit_rate", "Hit rate", drawn=policies.DRAWN),
         View("ageing", "hit_rate", "What ageing of the posterior adds", figure=False),
         View("drift", "store_rate", "Admissions per arrival", False, False),
     ),

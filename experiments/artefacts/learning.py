@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from experiments import dialogues
+from experiments import dialogues, policies
 from experiments.statistics import array_rows, sweep_rows
 from experiments.types import Artefact, Context, Plan, Results, Row, View
 
@@ -89,7 +89,7 @@ ARTEFACT = Artefact(
     plan=plan,
     rows=rows,
     views=(
-        View("slope", "learning_slope", "Learning slope, hits per question"),
+        View("slope", "learning_slope", "Learning slope, hits per question", drawn=policies.DRAWN_ON_DIALOGUES),
         View("slope against SOLAR", "learning_slope", "Learning slope less that of SOLAR", figure=False),
         View("slope", "second_half", "Hit rate over the second half", figure=False),
         View("trajectory", "hit_rate", f"Trajectory at K = {CAPACITY}"),

@@ -38,8 +38,8 @@ ARTEFACT = Artefact(
     plan=plan,
     rows=rows,
     views=(
-        View("working set", "hit_rate", "Hit rate by capacity"),
-        View("working set", "final_size", "Items in the cache at the end", compare=False),
+        View("working set", "hit_rate", "Hit rate by capacity", drawn=policies.DRAWN),
+        View("working set", "final_size", "Items in the cache at the end", compare=False, drawn=policies.DRAWN),
         View("working set", "store_rate", "Admissions per arrival", figure=False, compare=False),
     ),
     summary=(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
 from experiments.render import heatmap
-from experiments.render.tables import select, slug
+from experiments.render.tables import groups, select, slug
 from experiments.types import Artefact, Row, View
+from solarjax.cli.runtime import cores
 from solarjax.report.figures import draw, for_file, for_page, to_svg
 from solarjax.report.sections import Point, PolicyInfo, Section
 
@@ -32,6 +35,15 @@ class Figure:
         return for_file(self.svg)
 
 
+class Line(PolicyInfo):
+    """A policy under its bare name: a longer one would run out of the legend. What sees the future is dashed."""
+
+    @property
+    def title(self) -> str:
+        """Its label."""
+        return self.label
+
+
 class RowSection:
     """Stored rows in the shape that the library's drawing reads (`report.sections.Section`)."""
 
@@ -49,7 +61,7 @@ class RowSection:
     def policies(self) -> list[PolicyInfo]:
         """In stored order; what sees the future is told by its name."""
         names = dict.fromkeys(r.policy for r in self._all)
-        return [PolicyInfo(name, not name.startswith("oracle"), "", "", {}) for name in names]
+        return [Line(name, not name.startswith("oracle"), "", "", {}) for name in names]
 
     def rows(self, variable: str) -> list[dict[str, Any]]:
         """As `Section.rows`: one dict per policy and point."""
@@ -65,12 +77,49 @@ class RowSection:
         return variable.replace("_", " ")
 
 
+Wanted = tuple[str, int, str, Sequence[Row]]
+"""(artefact id, number of its view, group, the rows of both)."""
+ALONE = 16
+"""So many figures are drawn before another process pays."""
+
+
+def wanted(artefact: Artefact, rows: Sequence[Row]) -> list[Wanted]:
+    """The figures that an artefact's views ask for."""
+    return [
+        (artefact.id, number, group, select(rows, view, group))
+        for number, view in enumerate(artefact.views)
+        if view.figure
+        for group in groups(rows, view)
+    ]
+
+
+def draw_all(tasks: Sequence[Wanted]) -> list[Figure | None]:
+    """Every figure, in order; many are drawn by one process per core, since drawing is most of a report's time."""
+    if len(tasks) <= ALONE or cores() == 1:
+        return [_draw(task) for task in tasks]
+    # Not forked: this process may run threads of its own.
+    with ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(_draw, tasks))
+
+
+def _draw(task: Wanted) -> Figure | None:
+    from experiments import registry
+
+    name, number, group, rows = task
+    artefact = registry.get(name)
+    return figure(artefact, artefact.views[number], group, rows)
+
+
 def figure(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> Figure | None:
     """The picture of one view and group, None if it has no x axis."""
-    chosen = [r for r in select(rows, view, group) if r.x is not None]
+    every = [r for r in select(rows, view, group) if r.x is not None]
+    chosen = [r for r in every if not view.drawn or r.policy in view.drawn]
     if not chosen:
         return None
     title = view.title + (f", {group}" if group else "")
+    shown, held = (len({r.policy for r in part}) for part in (chosen, every))
+    if shown < held:
+        title += f" ({shown} of {held} policies; the table holds all)"
     name = slug(artefact.id, view.table, view.measure, group)
     if view.heat:
         drawn = heatmap.draw(chosen, view.measure)

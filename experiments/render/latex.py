@@ -38,7 +38,7 @@ def latex(tables: Sequence[Table]) -> str:
 
 def _table(table: Table) -> str:
     wraps = [any(len(_text(row, i)) > SENTENCE for row in table.rows) for i in range(len(table.head))]
-    width = f"p{{{0.8 / max(1, sum(wraps)):.2f}\\linewidth}}" if sum(wraps) > 2 else "p{0.3\\linewidth}"
+    width = f"p{{{0.66 / max(1, sum(wraps)):.2f}\\linewidth}}" if sum(wraps) > 2 else "p{0.3\\linewidth}"
     spec = "".join(width if wrap else "l" if i == 0 else "r" for i, wrap in enumerate(wraps))
     head = " & ".join(escape(name) for name in table.head) + r" \\"
     body = "\n".join(" & ".join(_cell(cell) for cell in line) + r" \\" for line in table.rows)

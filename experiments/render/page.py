@@ -13,7 +13,7 @@ from markupsafe import Markup
 from experiments import external, ledger, registry, store
 from experiments.claims.types import Label
 from experiments.render import export, latex
-from experiments.render.figures import Figure, figure
+from experiments.render.figures import Figure, draw_all, wanted
 from experiments.render.tables import Table, differences, groups, pivot, printed
 from experiments.statistics import REPRODUCED
 from experiments.types import ROW_FIELDS, Artefact, ExperimentError, Row
@@ -51,7 +51,9 @@ def render(out: Path) -> list[Path]:
     if not stored:
         raise ExperimentError(f"{out} holds no results; run `python -m experiments run --out {out}` first")
     claims = ledger.write(out)
-    blocks = [build(registry.get(name), stored) for name in stored]
+    tasks = [task for name, held in stored.items() for task in wanted(registry.get(name), held.rows)]
+    drawn = [(task[0], picture) for task, picture in zip(tasks, draw_all(tasks), strict=True) if picture is not None]
+    blocks = [build(registry.get(name), stored, [p for of, p in drawn if of == name]) for name in stored]
     context = _context(claims, blocks, external.load(out))
     written = [out / HTML, out / MARKDOWN]
     write_text(out / HTML, template("page.html", TEMPLATES).render(context))
@@ -70,9 +72,8 @@ def render(out: Path) -> list[Path]:
     return written + export.rows_files(out, stored) + export.claims_files(out, claims)
 
 
-def build(artefact: Artefact, stored: Mapping[str, store.StoredArtefact]) -> Block:
+def build(artefact: Artefact, stored: Mapping[str, store.StoredArtefact], figures: list[Figure]) -> Block:
     """Figures and tables of an artefact; the others may explain its figures."""
-    figures: list[Figure] = []
     found: list[Table] = []
     rows = stored[artefact.id].rows
     beside = printed(artefact, stored)
@@ -80,9 +81,6 @@ def build(artefact: Artefact, stored: Mapping[str, store.StoredArtefact]) -> Blo
         found.append(beside)
     for view in artefact.views:
         for group in groups(rows, view):
-            if view.figure:
-                picture = figure(artefact, view, group, rows)
-                figures += [] if picture is None else [picture]
             found.append(pivot(artefact, view, group, rows))
             if view.compare:
                 gaps = differences(artefact, view, group, rows)
@@ -129,7 +127,6 @@ def _context(
         for cell in line
         if cell.row
     } | {tuple(name.split(":", 1)) for claim in claims for name in claim["rows"]}
-    columns = list(ROW_FIELDS)
     data = {
         block.artefact.id: {
             "rows": {r.key: _compact(r) for r in block.stored.rows if (block.artefact.id, r.key) in shown},
@@ -160,8 +157,8 @@ def _context(
         "interval_text": interval_text,
         "folder": FIGURES,
         # '<' must not end the script element that holds the data.
-        "data": json.dumps({"columns": columns, "artefacts": data}, separators=(",", ":")).replace("<", "\\u003c"),
-        "json": json,
+        "data": json.dumps({"columns": COLUMNS, "artefacts": data}, separators=(",", ":")).replace("<", "\\u003c"),
+        "short": short,
     }
 
 
@@ -172,5 +169,21 @@ def _printed_figures(blocks: Sequence[Block]) -> dict[str, int]:
     return {"all": len(every), "reproduced": len(every & good)}
 
 
+LAST = ("baseline", "diff", "diff_low", "diff_high", "p_value", "p_adjusted", "effect", "better", "detectable",
+        "published", "published_decimals", "gap", "gap_low", "gap_high", "gap_p", "agrees")  # fmt: skip
+COLUMNS = [*(name for name in ROW_FIELDS if name not in LAST), *LAST]
+"""Order of a row's fields in the page: what few rows have comes last, so that most rows are short."""
+
+
 def _compact(row: Row) -> list[Any]:
-    return [float(f"{v:.9g}") if isinstance(v, float) else v for v in asdict(row).values()]
+    """The fields of a row in the order of `COLUMNS`, up to the last that it has; the CSV holds every digit."""
+    fields = asdict(row)
+    values = [short(fields[name]) for name in COLUMNS]
+    while values and values[-1] in (None, ""):
+        values.pop()
+    return values
+
+
+def short(value: Any) -> Any:
+    """A float with six significant digits, anything else as it is."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value

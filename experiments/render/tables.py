@@ -111,49 +111,66 @@ def printed(artefact: Artefact, stored: Stored) -> Table | None:
     """Ours beside the paper's, one line per published figure, also where we have none; None if nothing is published."""
     if not artefact.published:
         return None
-    rows = stored[artefact.id].rows
-    chosen = [r for r in rows if r.published is not None]
+    chosen = [r for r in stored[artefact.id].rows if r.published is not None]
     held = {(r.group, r.x, r.policy, r.measure) for r in chosen}
     grouped = any(group for group, *_ in artefact.published)
-    body = [_beside(row, explain.why(artefact, row, stored), grouped) for row in chosen]
+    reasons: dict[str, list[str]] = {}
+    body = []
+    for row in chosen:
+        mark = _mark(reasons, explain.why(artefact, row, stored), _cell_name(row))
+        body.append(_beside(row, grouped, mark))
     absent = [(key, figure) for key, figure in artefact.published.items() if key not in held]
     for (group, x, policy, measure), figure in absent:
-        at = "" if x is None else f"{artefact.published_x} = {x:g}"
-        line = [Cell(policy, policy), Cell(at, x), *([Cell(group, group)] if grouped else []), Cell(words(measure))]
-        line += [Cell("–"), Cell(f"{figure.value:.{figure.decimals}f}", figure.value), Cell("–")]
-        body.append([*line, Cell("not measured"), Cell(artefact.absent or "the stored run is reduced")])
-    count = {name: sum(r.agrees == name for r in chosen) for name in TONES}
+        mark = _mark(reasons, artefact.absent or "Not in the stored run, which is reduced.", "")
+        line = [Cell(policy, policy), Cell(_at(artefact.published_x, x).removeprefix(", "), x)]
+        line += [*([Cell(group, group)] if grouped else []), Cell(words(measure)), Cell("–")]
+        line += [Cell(f"{figure.value:.{figure.decimals}f}", figure.value), Cell("–"), Cell(f"not measured {mark}")]
+        body.append(line)
     notes = []
     if chosen:
-        notes.append(
+        count = {name: sum(r.agrees == name for r in chosen) for name in TONES}
+        notes += [
             f"Of {len(chosen)} published figures {count[REPRODUCED]} are reproduced, {count[BORDERLINE]} are "
-            f"borderline, {count[NOT_REPRODUCED]} are not reproduced."
-        )
-    notes += [f"{len(absent)} published figures are not measured here."] if absent else []
-    if chosen:
-        notes.append(
+            f"borderline, {count[NOT_REPRODUCED]} are not reproduced.",
             f"A published figure is a mean of {PRINTED_SEEDS} seeds; its sampling error is taken from our sd over "
             "seeds. Reproduced: 0 lies in the 95 % interval of the difference, rounding included. Not reproduced: "
-            f"p < .05 after Holm over these {len(chosen)} figures. Borderline: between the two."
-        )
+            f"p < .05 after Holm over these {len(chosen)} figures. Borderline: between the two.",
+        ]
+    notes += [f"{len(absent)} published figures are not measured here."] if absent else []
+    for number_, (reason, cells) in enumerate(reasons.items(), 1):
+        where = f"{'; '.join(dict.fromkeys(cells))}: " if any(cells) else ""
+        notes.append(f"({number_}) {where}{reason}")
     head = ["policy", "at", *(["setting"] if grouped else []), "measure", "ours", "published", "ours - published"]
-    return Table(
-        slug(artefact.id, "published"), "Ours beside the paper's", [*head, "verdict", "why"], body, tuple(notes), True
-    )
+    title = "Ours beside the paper's"
+    return Table(slug(artefact.id, "published"), title, [*head, "verdict"], body, tuple(notes), first=True)
 
 
-def _beside(row: Row, reason: str, grouped: bool) -> list[Cell]:
-    at = f"{row.x_name} = {row.x:g}" if row.x is not None else ""
+def _cell_name(row: Row) -> str:
+    return row.policy + (f", {row.group}" if row.group else "") + _at(row.x_name, row.x)
+
+
+def _at(name: str, x: float | None) -> str:
+    return "" if x is None else f", {name} = {x:g}"
+
+
+def _mark(reasons: dict[str, list[str]], reason: str, cell: str) -> str:
+    """`(2)`, the number of a reason among those given so far; '' for none. Remembers the cell."""
+    if not reason:
+        return ""
+    reasons.setdefault(reason, []).append(cell)
+    return f"({list(reasons).index(reason) + 1})"
+
+
+def _beside(row: Row, grouped: bool, mark: str) -> list[Cell]:
     return [
         Cell(row.policy, row.policy),
-        Cell(at, row.x),
+        Cell(_at(row.x_name, row.x).removeprefix(", "), row.x),
         *([Cell(row.group, row.group)] if grouped else []),
         Cell(words(row.measure), row.measure),
         Cell(interval(row.mean, row.low), row.mean, hint=f"n = {row.n}, sd {number(row.sd)}", row=row.key),
         Cell(f"{row.published:.{row.published_decimals}f}", row.published),
         Cell(f"{number(row.gap, signed=True)} [{number(row.gap_low)}, {number(row.gap_high)}]", row.gap),
-        Cell(row.agrees, row.agrees, TONES[row.agrees], hint=f"p = {row.gap_p:.2g} after Holm"),
-        Cell(reason),
+        Cell(f"{row.agrees} {mark}".strip(), row.agrees, TONES[row.agrees], hint=f"p = {row.gap_p:.2g} after Holm"),
     ]
 
 

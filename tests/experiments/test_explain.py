@@ -59,11 +59,14 @@ def test_the_third_instance_is_what_the_printed_mean_leaves():
 def test_an_account_from_the_authors_instances():
     text = why(lfu(), ("authors_arrays", world()))
     assert "0.630 (seed 42) and 0.540 (seed 1337)" in text and "leaves 0.621 for the third" in text
-    assert "Of our 1,001 seeds" in text and "20 %" in text and "ordinary draw" in text
+    assert "Of our 1,001 seeds" in text and "65 %, 20 %" in text
+    assert "The least usual is seed 1337. Our engine ran on that very array" in text
     # Other stored figures, another account.
     assert "0.610 (seed 42)" in why(lfu(), ("authors_arrays", world(first=0.61)))
     unusual = why(lfu(), ("authors_arrays", world(own=np.linspace(0.70, 0.72, 500))))
-    assert "unusual" in unusual and "ordinary" not in unusual
+    assert "The third would be unusual" in unusual and "that very array" not in unusual
+    wide = why(lfu(), ("authors_arrays", world(0.68, 0.68, np.linspace(0.3, 1.1, 801))))
+    assert "the third, an ordinary draw" in wide
     assert "do not belong together" in why(lfu(), ("authors_arrays", world(first=0.1, second=0.1)))
 
 
@@ -95,8 +98,11 @@ def test_every_published_figure_has_a_line_also_without_one_of_ours():
     artefact = replace(CYCLING, published=figures, absent="no such model")
     table = printed(artefact, held("cycling", [lfu()]))
     assert [line[0].text for line in table.rows] == ["lfu", "arc"]
-    assert [c.text for c in table.rows[1][-2:]] == ["not measured", "no such model"]
-    assert "1 published figures are not measured here." in " ".join(table.notes)
+    assert table.rows[1][-1].text == "not measured (2)" and "(2) no such model" in table.notes
+    assert table.rows[0][-1].text == "not reproduced (1)" and table.notes[-2].startswith(
+        "(1) lfu, m/K = 1: The authors'"
+    )
+    assert "1 published figures are not measured here." in table.notes
     for name in registry.IDS:
         for group, x, policy, measure in registry.get(name).published:
             assert policy and measure and (x is None or x > 0), (name, group)

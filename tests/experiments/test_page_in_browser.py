@@ -46,6 +46,15 @@ addEventListener("load", () => {
     const box = document.getElementById("row");
     found.dialog = { open: box.open, text: box.textContent };
     box.close();
+    document.querySelector("#S01 [data-of]").click();
+    found.source = box.textContent;
+    box.close();
+    const folded = () => document.querySelectorAll("#ledger details:not([open])").length;
+    found.folded = [folded()];
+    dispatchEvent(new Event("beforeprint"));
+    found.folded.push(folded());
+    found.more = document.querySelectorAll("details.more figure.table").length;
+    document.querySelectorAll("details").forEach(part => part.open = true);
     let saved = [];
     URL.createObjectURL = blob => { saved.push(blob); return "data:,"; };
     HTMLAnchorElement.prototype.click = function () { found.name = this.download; };
@@ -98,6 +107,20 @@ def test_tables_sort_and_numbers_lead_to_their_row(found):
     assert found["sorted"] == sorted(found["sorted"], reverse=True) and len(set(found["sorted"])) > 2
     assert found["dialog"]["open"] and "solarjax run --workload cycling" in found["dialog"]["text"]
     assert "cycling:cycling/" in found["dialog"]["text"]
+
+
+def test_the_ledger_leads_to_the_rows_it_rests_on(found):
+    assert "cycling:cycling//1/fifo/hit_rate" in found["source"] and "solarjax run" in found["source"]
+
+
+def test_print_opens_the_reasons(found):
+    before, during = found["folded"]
+    assert before > 37 and during == 0
+
+
+def test_nothing_is_wider_than_the_window_with_everything_open(found):
+    content, window = found["width"]
+    assert found["more"] > 5 and content <= window
 
 
 def test_data_can_be_downloaded(found):

@@ -43,7 +43,8 @@ def test_every_number_on_the_page_names_a_stored_row(out, html):
     for artefact, body in shown:
         for key in re.findall(r'data-row="([^"]*)"', body):
             key = key.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
-            values = dict(zip(data["columns"], data["artefacts"][artefact]["rows"][key], strict=True))
+            # Trailing empty fields are left out.
+            values = dict(zip(data["columns"], data["artefacts"][artefact]["rows"][key], strict=False))
             assert values["policy"] in key and data["artefacts"][artefact]["commands"][values["entry"]]
             count += 1
     assert count > 200

@@ -9,7 +9,7 @@ from solarjax.replay.errors import BadOption, ReplayError
 from solarjax.replay.journal import FILE
 from solarjax.replay.plan import Settings, question_order, replay_cases
 from solarjax.report import render, stored
-from tests.replay.test_loop import replay
+from tests.replay.child import replay
 from tests.replay.worlds import Model, encode, plan, session
 
 

@@ -1,6 +1,5 @@
 """The loop: order, feedback, resuming after SIGKILL at random points, and errors on the way."""
 
-import asyncio
 import json
 import os
 import random
@@ -15,22 +14,8 @@ import pytest
 from solarjax.replay import dataset
 from solarjax.replay.errors import ServerDown
 from solarjax.replay.journal import FILE, Journal, JournalError
-from solarjax.replay.loop import Loop
-from solarjax.replay.prompts import Prompter, load
-from tests.replay.worlds import Model, Words, encode, plan, session
-
-CONFIG = {"what": "a test"}
-LONG = 20
-"""Questions of a session in the killing test: 40 rounds."""
-
-
-def replay(path, what, model, tell=None):
-    """Records of a replay against a fake model."""
-    prompter = Prompter(load(what.settings.template), Words(), what.settings.context)
-    with Journal(path, CONFIG) as journal:
-        loop = Loop(what, model, prompter, encode, journal, concurrency=4, tell=tell)
-        asyncio.run(loop.run())
-        return journal.records
+from tests.replay.child import CONFIG, LONG, replay
+from tests.replay.worlds import Model, plan, session
 
 
 @pytest.fixture(scope="module")

@@ -29,12 +29,12 @@
     const table = document.querySelector(`#${CSS.escape(slug)} table`);
     const rows = store.artefacts[table.dataset.artefact].rows;
     const keys = [...table.querySelectorAll("[data-row]")].map(cell => cell.dataset.row);
-    const body = [...new Set(keys)].map(key => rows[key].map(quote).join(","));
+    const body = [...new Set(keys)].map(key => store.columns.map((_, at) => quote(rows[key][at] ?? null)).join(","));
     return [store.columns.join(","), ...body].join("\n") + "\n";
   };
   const show = (artefact, key) => {
     const { rows, commands } = store.artefacts[artefact];
-    const values = Object.fromEntries(store.columns.map((name, at) => [name, rows[key][at]]));
+    const values = Object.fromEntries(store.columns.map((name, at) => [name, rows[key][at] ?? null]));
     const box = document.getElementById("row");
     box.querySelector("dl").replaceChildren(...Object.entries({ row: `${artefact}:${key}`, ...values })
       .filter(([, value]) => value !== null && value !== "")
@@ -60,11 +60,4 @@
     if (cell) show(cell.closest("table").dataset.artefact, cell.dataset.row);
     if (button.dataset.of) show(button.dataset.of, button.dataset.key);
   });
-  // Paper cannot be pressed: what is folded is printed open, save for the long lists of rows.
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")].filter(part => !part.querySelector(":scope > ul.rows"));
-    for (const part of opened) part.open = true;
-  });
-  addEventListener("afterprint", () => { for (const part of opened) part.open = false; });
 }
