@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,13 @@ def test_only_what_changed_is_taken_again(made, tmp_path):
     adopted.take(runs, page, "again")
     assert files["cycling"].stat().st_mtime_ns != before["cycling"]
     assert files["working_set"].stat().st_mtime_ns == before["working_set"]
+
+
+def test_every_run_it_looks_for_is_one_of_the_quick_plan():
+    runs = [run for batch in reproduce.synthetic(True) for run in batch]
+    runs += reproduce.dialogues(True, "locomo", (Path("locomo10.json"),))
+    wanted = {folder for places in adopted.SOURCES.values() for folder in places.values()}
+    assert wanted == {run.name for run in runs}
 
 
 def test_without_any_known_run_there_is_no_page(tmp_path):
