@@ -6,7 +6,8 @@ changing a number. Two CPU devices are forced: every sweep test also exercises s
 Compiling is most of the time of the suite, so it is made quick here, in this process and in those that tests start:
 LLVM optimises little, and XLA emits LLVM's code directly instead of by way of MLIR (a quarter to a half of the time).
 Which operations are done, and in which order, is decided before. Tests that run long have LLVM optimise (`optimised`),
-and a part of the golden tests runs the programs that users get (`compiled_as_for_users`).
+a part of the golden tests runs the programs that users get (`compiled_as_for_users`), and so far as the emitters go the
+tests of bits that must not depend on the batch (`usual_emitters`).
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def optimised() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def compiled_as_for_users(optimised: None) -> Iterator[None]:
-    """What this module compiles are the programs that users get."""
+def usual_emitters() -> Iterator[None]:
+    """XLA emits what this module compiles as it does for users. Bits that do not depend on the batch need that: the
+    quick emitters round a lane of `solar` differently alone and among others."""
     if "xla_cpu_use_fusion_emitters" not in os.environ["XLA_FLAGS"]:
         yield
         return
@@ -67,9 +69,16 @@ def compiled_as_for_users(optimised: None) -> Iterator[None]:
     def options(*args: Any, env_options_overrides: dict | None = None, **rest: Any) -> Any:
         return usual(*args, env_options_overrides=emitters | (env_options_overrides or {}), **rest)
 
+    jax.clear_caches()  # another module may have compiled the same program quickly
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "get_compile_options", options)
         yield
+    jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def compiled_as_for_users(optimised: None, usual_emitters: None) -> None:
+    """What this module compiles are the programs that users get."""
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ from tests.oracles import ORACLES
 from tests.property.agreement import compare
 from tests.support.engine import LANES, alone, run
 
+pytestmark = pytest.mark.usefixtures("usual_emitters")
+
 
 @pytest.mark.parametrize("holds", PROPERTIES, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("name", POLICIES)

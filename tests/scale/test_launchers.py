@@ -21,7 +21,7 @@ from solarjax.cli.job import Job, execute
 from solarjax.cli.launch import Launch
 from solarjax.cli.main import main
 from solarjax.cli.sources import SourceSpec
-from solarjax.core import tasks
+from solarjax.core import task_runner
 from solarjax.core.chunks import SweepError
 from solarjax.report import stored
 from solarjax.scale.rendezvous import meet, reach
@@ -118,7 +118,7 @@ def test_shares_that_know_nothing_of_each_other(
         assert stop.value.code == 0 and shown.out == ""
         assert f"{done} of 2 chunks done ({50 * done} %); repeat its command to go on" in shown.err
         assert not (tmp_path / "result.nc").exists()
-    monkeypatch.setattr(tasks, "run_chunk", lambda *_: pytest.fail("a chunk was computed again"))
+    monkeypatch.setattr(task_runner, "run_chunk", lambda *_: pytest.fail("a chunk was computed again"))
     assert_part_of(execute(JOB, tmp_path).data, whole)
     assert status(tmp_path).line() == f"{tmp_path}: 1 of 1 runs done (100 %); complete"
 

@@ -25,6 +25,7 @@ from tests.support.sweeps import assert_part_of, generated, recorded, recorded_t
 COIN, RECENT, ALL = case("bernoulli"), case("lru"), case("unlimited")
 SEEDS = [0, 1, 2, 7, 4_000_000_000]
 GRID = {"p": [0.25, 0.5, 1.0]}
+pytestmark = pytest.mark.usefixtures("usual_emitters")
 run = partial(sweep, grid=GRID, lambdas=[0, 2.5], feedback="liked", quality="recall")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from solarjax.core import tasks as tasks_module
+from solarjax.core import task_runner
 from solarjax.core.sweep import sweep
 from solarjax.policies.registry import case
 from solarjax.workloads.registry import make
@@ -41,13 +41,13 @@ def test_a_killed_sweep_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     chunks[0].write_bytes(chunks[0].read_bytes()[:100])  # a disk that lied
     computed: list[str] = []
     totals: list[int] = []
-    real = tasks_module.run_chunk
+    real = task_runner.run_chunk
 
     def counted(task, *args):
         computed.append(task.name)
         return real(task, *args)
 
-    monkeypatch.setattr(tasks_module, "run_chunk", counted)
+    monkeypatch.setattr(task_runner, "run_chunk", counted)
     again = run(out_dir=tmp_path, progress=lambda done, total, label: totals.append(total))
     xr.testing.assert_identical(again, whole)
     assert totals[0] > 3
