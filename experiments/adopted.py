@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments import registry, runner, statistics, store
+from experiments.artefacts.cycling import TOPICS
 from experiments.types import Context
 from solarjax.report import stored
 
-TOPICS = (10, 15, 20, 30, 50)
 SOURCES: Mapping[str, Mapping[str, str]] = {
     "cycling": {f"m={m}": f"cycling-m{m}" for m in TOPICS},
     "working_set": {"uniform": "working_set"},
