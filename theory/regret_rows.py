@@ -26,12 +26,12 @@ def keys_of(budget: Budget, least: int = 2) -> int:
 
 
 def groups_of(budget: Budget, family: str, k: int) -> tuple[Group, ...]:
-    """Gaps and checkpoints T. Full runs go to 10^5 at K = 2; wider ones, and the discounted rule (linear from T = 10^3
-    on), stop at 10^4. Beta draws are dear, so Thompson's runs beyond 10^4 have the small gaps only: the large ones are
-    not the worst for T = 10^4 any more, which `check_reach` makes sure of. The other rules run every gap to the end."""
+    """Gaps and checkpoints T. Full runs go to 10^5; the discounted rule (linear from T = 10^3 on) stops at 10^4. Beta
+    draws are dear, so Thompson's runs beyond 10^4 have the small gaps only: the large ones are not the worst for
+    T = 10^4 any more, which `check_reach` makes sure of. The other rules run every gap to the end."""
     scale = float(np.sqrt(k / 8))
     short = Group(tuple(round(g * scale, 6) for g in GAPS), MARKS)
-    if not budget.full or k != 2 or family == "discounted":
+    if not budget.full or family == "discounted":
         return (short,)
     small = tuple(round(g * scale, 6) for g in LONG_GAPS)
     large = tuple(gap for gap in short.gaps if gap not in small)
@@ -46,7 +46,7 @@ def sizes_of(groups: tuple[Group, ...]) -> list[dict[str, Any]]:
 
 
 def capacities_of(budget: Budget) -> tuple[int, ...]:
-    """K of the runs that reach the largest T."""
+    """K of the runs at the worst gap for each T."""
     return (2, 8) if budget.full else (8,)
 
 

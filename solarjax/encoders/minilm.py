@@ -27,6 +27,9 @@ MAX_TOKENS = 256
 _LENGTHS = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192, 256)
 """Padded lengths: each costs one compilation, coarser ones cost padding."""
 _TEXTS_PER_WRITE = 1024
+_ROWS = 16
+"""Rows per device call on a CPU: larger batches fall out of its caches and are slower."""
+_ROWS_ACCELERATOR = 128
 _PIPELINE = "mean-pooling unit-length v1"
 
 
@@ -88,7 +91,7 @@ class MiniLM:
             _forward=lambda ids, mask: apply(state, ids, mask),
         )
 
-    def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+    def encode(self, texts: Sequence[str], batch_size: int | None = None) -> np.ndarray:
         """Embeds texts, without any cache.
 
         Texts are sorted by length and padded to one of a few lengths, so that there are few compilations and
@@ -96,7 +99,7 @@ class MiniLM:
 
         Args:
           texts: n texts; empty ones are allowed.
-          batch_size: rows per device call.
+          batch_size: rows per device call; None for 16 on a CPU and 128 elsewhere.
 
         Returns:
           `[n, D] f32`, unit rows, in the order of `texts`.
@@ -106,6 +109,7 @@ class MiniLM:
           TypeError: if `texts` is a single string or holds anything else.
         """
         _check(texts, batch_size)
+        batch_size = batch_size or _default_rows()
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_valid(text) for text in texts])]
         result = np.empty((len(texts), self.dimensions), np.float32)
         for rows, size, length in _batches([len(ids) for ids in tokens], batch_size):
@@ -122,7 +126,7 @@ def encode(
     texts: Sequence[str],
     *,
     model: str | Path | None = None,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     cache: str | Path | bool | None = None,
 ) -> np.ndarray:
     """Embeds texts, with the embeddings kept on disk between calls.
@@ -203,11 +207,17 @@ def _valid(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _check(texts: Sequence[str], batch_size: int) -> None:
+def _default_rows() -> int:
+    import jax
+
+    return _ROWS if jax.default_backend() == "cpu" else _ROWS_ACCELERATOR
+
+
+def _check(texts: Sequence[str], batch_size: int | None) -> None:
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts must be a sequence of strings, got one {type(texts).__name__}")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"texts[{i}] must be a string, got {type(text).__name__}")
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be 1 or more, got {batch_size}")

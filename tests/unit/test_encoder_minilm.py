@@ -168,7 +168,7 @@ def test_encode_uses_the_cache(model: Path, tmp_path: Path, monkeypatch: pytest.
     asked: list[list[str]] = []
     original = MiniLM.encode
 
-    def spy(self: MiniLM, texts: Any, batch_size: int = 64) -> np.ndarray:
+    def spy(self: MiniLM, texts: Any, batch_size: int | None = None) -> np.ndarray:
         asked.append(list(texts))
         return original(self, texts, batch_size)
 
@@ -207,7 +207,7 @@ def test_interrupted_encoding_keeps_what_is_done(model: Path, tmp_path: Path, mo
     monkeypatch.setattr(minilm, "_TEXTS_PER_WRITE", 2)
     original = MiniLM.encode
 
-    def interrupted(self: MiniLM, texts: Any, batch_size: int = 64) -> np.ndarray:
+    def interrupted(self: MiniLM, texts: Any, batch_size: int | None = None) -> np.ndarray:
         if "long " * 40 in texts:
             raise KeyboardInterrupt
         return original(self, texts, batch_size)
