@@ -51,7 +51,8 @@ class Memory(NamedTuple):
 
 
 class Small(NamedTuple):
-    """What `Memory.words` holds. t: `[] i32` steps so far."""
+    """What `Memory.words` holds. carry: without the counters (a replay counts on the host), so nothing computes them.
+    t: `[] i32` steps so far."""
 
     lane: Lanes
     carry: rollout.Carry
@@ -99,11 +100,14 @@ def lane_of(capacity: int, key: Array, traced: tuple[tuple[str, float], ...]) ->
 def _start_small(rules: Rules, lane: Lanes) -> Small:
     state = over_lanes(lambda p: rules.make(**p).init(rules.num_slots), dict(lane.params), size=1)
     zero = jnp.zeros(1, jnp.int32)
-    carry = rollout.Carry(
-        store.empty(rules.num_slots, 1), state, zero, zero,
-        jnp.full((rules.num_slots, 1), _EMPTY, jnp.float32), zero_sums(1, rules.categories),
-    )  # fmt: skip
-    return Small(lane, carry, jnp.int32(0))
+    near = jnp.full((rules.num_slots, 1), _EMPTY, jnp.float32)
+    carry = rollout.Carry(store.empty(rules.num_slots, 1), state, zero, zero, near, zero_sums(1, rules.categories))
+    return Small(lane, _kept(carry), jnp.int32(0))
+
+
+def _kept(carry: rollout.Carry) -> rollout.Carry:
+    """The carry without what the next step is handed anyway (cosines) or nobody reads (counters)."""
+    return carry._replace(similarity=None, sums=None)
 
 
 def _start(rules: Rules, layout: Layout, num_items: int, dim: int, near: bool, lane: Lanes) -> Memory:
@@ -152,15 +156,14 @@ def _decide(
         t=t, query=one, arrival=flags[:1], arrival_on_miss=None, mode=flags[1:].astype(jnp.uint8),
         second_half=one > 0, slope_weight=jnp.zeros(1, jnp.float32), future_uses=None, next_use=None, last_asked=None,
     )  # fmt: skip
-    carry, outcome = rollout.advance(
-        rules, tables, lane, step, one + np.int32(NO_QUERY), carry._replace(similarity=near)
-    )
+    carry = carry._replace(similarity=near, sums=zero_sums(1, rules.categories))
+    carry, outcome = rollout.advance(rules, tables, lane, step, one + np.int32(NO_QUERY), carry)
     assert outcome is not None, "rules.per_step is set"
     # Past the end nothing is written: `slot` is NO_SLOT where the item was not admitted.
     at = jnp.where(outcome.slot >= 0, outcome.slot, np.int32(rules.num_slots))
     rows = memory.rows.at[at[0]].set(item, mode="drop")
     packed = [outcome.admitted.astype(jnp.int32), outcome.slot, outcome.evicted, carry.store.size]
-    return Memory(pack(layout, Small(lane, carry, t + 1)), rows, similarity), jnp.concatenate(packed)
+    return Memory(pack(layout, Small(lane, _kept(carry), t + 1)), rows, similarity), jnp.concatenate(packed)
 
 
 def _meet(similarity: Array, item: Array, ids: Array, cosine: Array) -> Array:
