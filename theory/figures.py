@@ -21,6 +21,8 @@ COLOURS = ("#e0457b", "#2f8fdb", "#d98200", "#0f9d76", "#9a6ae0", "#a0785a", "#a
 MARKERS = "os^DvPX*<>hp"
 NEUTRAL = "#8a8f98"
 SIZE = (5.2, 3.8)  # inches
+LEGEND_LETTERS, LEGEND_MARK, LEGEND_LINE = 110, 9, 0.17
+"""Letters that fit the width at the legend's size, letters that a line's mark takes, and inches of a line."""
 
 
 def figures(report: Path, out: Path) -> list[Path]:
@@ -68,7 +70,11 @@ def svg(plot: Mapping[str, Any]) -> str:
     if missing or not plot["series"]:
         raise TheoryError(f"plot {plot.get('name')!r} lacks {', '.join(sorted(missing)) or 'series'}")
     with mpl.rc_context({"font.size": 9.5, "svg.fonttype": "none", "svg.hashsalt": str(plot["name"])}):
-        figure = Figure(figsize=SIZE, layout="constrained")
+        labels = [str(series["label"]) for series in plot["series"]]
+        columns = min(3, max(1, LEGEND_LETTERS // (max(map(len, labels)) + LEGEND_MARK)))
+        lines = -(-len(labels) // columns)
+        # The legend grows downwards and takes nothing from the axes.
+        figure = Figure(figsize=(SIZE[0], SIZE[1] + LEGEND_LINE * max(0, lines - 4)), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
@@ -81,11 +87,9 @@ def svg(plot: Mapping[str, Any]) -> str:
             axes.set_xscale("log")
         if plot.get("y_log"):
             axes.set_yscale("log", nonpositive="mask")
-        count = len(plot["series"])
         figure.legend(
-            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2 if count < 9 else 3, frameon=False,
-            fontsize=8,
-        )  # fmt: skip
+            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+        )
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
