@@ -105,9 +105,12 @@ def ledger_table(claims: Sequence[dict[str, Any]]) -> Table:
 def verdict_text(claim: dict[str, Any], markup: bool = False) -> str:
     """`holds under m/K = 1`; long conditions are cut, the page shows the parts. markup: the label in bold, as HTML."""
     text = claim["condition"]
-    also = "; controls do too" if claim["controls_too"] and claim["label"] in ("holds", "holds under") else ""
+    also = "controls do too" if claim["controls_too"] and claim["label"] in ("holds", "holds under") else ""
     label = Markup("<strong>{}</strong>").format(claim["label"]) if markup else claim["label"]
-    return label + (f" {text[:140]}{'...' if len(text) > 140 else ''}" if text else "") + also
+    condition = f" {text[:140]}{'...' if len(text) > 140 else ''}" if text else ""
+    # The bold label stands on a line of its own.
+    mark = "" if not also else " " if markup and not text else "; "
+    return label + condition + mark + also
 
 
 def interval_text(claim: dict[str, Any]) -> str:
