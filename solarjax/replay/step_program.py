@@ -50,12 +50,21 @@ class Memory(NamedTuple):
     similarity: Array | None
 
 
+class Kept(NamedTuple):
+    """What a replay keeps of `rollout.Carry`: not the cosines, which each step is handed anyway, and not the counters
+    (a replay counts on the host), so that nothing computes them."""
+
+    store: store.Store
+    state: Any
+    query_count: Array
+    offer_count: Array
+
+
 class Small(NamedTuple):
-    """What `Memory.words` holds. carry: without the counters (a replay counts on the host), so nothing computes them.
-    t: `[] i32` steps so far."""
+    """What `Memory.words` holds. t: `[] i32` steps so far."""
 
     lane: Lanes
-    carry: rollout.Carry
+    carry: Kept
     t: Array
 
 
@@ -100,14 +109,7 @@ def lane_of(capacity: int, key: Array, traced: tuple[tuple[str, float], ...]) ->
 def _start_small(rules: Rules, lane: Lanes) -> Small:
     state = over_lanes(lambda p: rules.make(**p).init(rules.num_slots), dict(lane.params), size=1)
     zero = jnp.zeros(1, jnp.int32)
-    near = jnp.full((rules.num_slots, 1), _EMPTY, jnp.float32)
-    carry = rollout.Carry(store.empty(rules.num_slots, 1), state, zero, zero, near, zero_sums(1, rules.categories))
-    return Small(lane, _kept(carry), jnp.int32(0))
-
-
-def _kept(carry: rollout.Carry) -> rollout.Carry:
-    """The carry without what the next step is handed anyway (cosines) or nobody reads (counters)."""
-    return carry._replace(similarity=None, sums=None)
+    return Small(lane, Kept(store.empty(rules.num_slots, 1), state, zero, zero), jnp.int32(0))
 
 
 def _start(rules: Rules, layout: Layout, num_items: int, dim: int, near: bool, lane: Lanes) -> Memory:
@@ -134,14 +136,14 @@ def _decide(
     rules: Rules, layout: Layout, num_items: int, memory: Memory, near: Array, message: Array
 ) -> tuple[Memory, Array]:
     """One step of the engine. `message [D + 3] f32`: embedding of the item, quality, bits of its id and of the mode."""
-    lane, carry, t = unpack(layout, memory.words)
+    lane, kept, t = unpack(layout, memory.words)
     dim = memory.rows.shape[1]
     item, quality = message[:dim], message[dim]
     flags = lax.bitcast_convert_type(message[dim + 1 :], jnp.int32)
     similarity = memory.similarity
     if similarity is not None:
         # Only residents are ever compared, and an item that is none today is never offered again.
-        ids = carry.store.ids[:, 0]
+        ids = kept.store.ids[:, 0]
         cosine = _cosines(ids[:, None], memory.rows, item)[:, 0]
         similarity = _meet(similarity, t, ids, cosine)
     tables = Tables(
@@ -156,14 +158,17 @@ def _decide(
         t=t, query=one, arrival=flags[:1], arrival_on_miss=None, mode=flags[1:].astype(jnp.uint8),
         second_half=one > 0, slope_weight=jnp.zeros(1, jnp.float32), future_uses=None, next_use=None, last_asked=None,
     )  # fmt: skip
-    carry = carry._replace(similarity=near, sums=zero_sums(1, rules.categories))
+    carry = rollout.Carry(
+        kept.store, kept.state, kept.query_count, kept.offer_count, near, zero_sums(1, rules.categories)
+    )
     carry, outcome = rollout.advance(rules, tables, lane, step, one + np.int32(NO_QUERY), carry)
     assert outcome is not None, "rules.per_step is set"
     # Past the end nothing is written: `slot` is NO_SLOT where the item was not admitted.
     at = jnp.where(outcome.slot >= 0, outcome.slot, np.int32(rules.num_slots))
     rows = memory.rows.at[at[0]].set(item, mode="drop")
     packed = [outcome.admitted.astype(jnp.int32), outcome.slot, outcome.evicted, carry.store.size]
-    return Memory(pack(layout, Small(lane, _kept(carry), t + 1)), rows, similarity), jnp.concatenate(packed)
+    after = Small(lane, Kept(carry.store, carry.state, carry.query_count, carry.offer_count), t + 1)
+    return Memory(pack(layout, after), rows, similarity), jnp.concatenate(packed)
 
 
 def _meet(similarity: Array, item: Array, ids: Array, cosine: Array) -> Array:
