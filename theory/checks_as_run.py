@@ -40,24 +40,33 @@ def _marks(budget: Budget, kind: str, k: int) -> tuple[int, ...]:
     return LONG_MARKS if kind == "cycle" else LONG_MARKS[:-1]
 
 
-def _as_run(
-    budget: Budget, kind: str, families: tuple[str, ...], name: str, title: str
-) -> tuple[list[Row], list[dict]]:
-    """Rows of every rule at every K, and a plot for each K."""
+def _as_run(budget: Budget, kind: str, families: tuple[str, ...]) -> list[Row]:
+    """A row for every rule at every K."""
     capacities = as_run_capacities(budget)
-    rows, plots = [], []
+    rows = []
     for k in capacities:
-        series = []
         for family in families:
             marks = _marks(budget, kind, k)
             runs = regrets(family, World(kind, k, False, NEAR), (AS_RUN_GAP,), marks, keys_of(budget), budget.root_key)
             for label, run in runs.items():
                 fixed = Worst(run.regret[:, 0], np.full(len(marks), AS_RUN_GAP), run.marks)
-                row = row_of(label, k, fixed, budget, len(capacities), False)
-                rows.append(row)
-                series.append(series_of(f"{label}: {row.late.value:.2f}", run.marks, row.means))
-        plots.append(plot_of(f"{name}_{k}", f"{title}, K = {k}", series))
-    return rows, plots
+                rows.append(row_of(label, k, fixed, budget, len(capacities), False))
+    return rows
+
+
+def _plots(rows: list[Row], name: str, title: str) -> list[dict]:
+    """A plot for each K: the rules at several K would be too many curves for one."""
+    return [
+        plot_of(
+            f"{name}_{k}", f"{title}, K = {k}",
+            [
+                series_of(f"{row.entry['label']}: {row.late.value:.2f}", row.entry["T"], row.means)
+                for row in rows
+                if row.entry["K"] == k
+            ],
+        )
+        for k in dict.fromkeys(row.entry["K"] for row in rows)
+    ]  # fmt: skip
 
 
 def _sizes(budget: Budget, kind: str) -> dict:
@@ -67,7 +76,7 @@ def _sizes(budget: Budget, kind: str) -> dict:
 
 def _as_run_finding(budget: Budget, kind: str, title: str, notes: str) -> Finding:
     quick = ("solar_e", "solar_e_paper", *CLASSIC) if kind == "cycle" else ("solar_e", "fifo", "random")
-    rows, plots = _as_run(budget, kind, AS_RUN if budget.full else quick, f"regret_{kind}", title)
+    rows = _as_run(budget, kind, AS_RUN if budget.full else quick)
     own = [row for row in rows if row.entry["label"] == "solar_e"]
     worst, whole = largest([r.late for r in own]), largest([r.exponent for r in own])
     per_t = max(r.entry["per T"] for r in own)
@@ -79,7 +88,7 @@ def _as_run_finding(budget: Budget, kind: str, title: str, notes: str) -> Findin
         notes=f"R/T = {per_t:.3g} at the largest T. {notes} Same cosine ({NEAR}) between good items, bad ones apart: "
         f"the similarity bonus then favours the bad. Over all T the exponent is {whole.value:.2f}; what exceeds 1 is "
         f"the start. Regret per step between the last checkpoints: {rates[-2]:.4f}, then {rates[-1]:.4f}.",
-        data={"table": [r.entry for r in rows], "plots": plots},
+        data={"table": [r.entry for r in rows], "plots": _plots(rows, f"regret_{kind}", title)},
     )  # fmt: skip
 
 
@@ -107,7 +116,7 @@ def regret_fresh(budget: Budget) -> Finding:
 @define("classic_linear", "The classic eviction rules have linear regret (fifo, lru, lfu, arc, random)", "E3, S30")
 def classic_linear(budget: Budget) -> Finding:
     """Growth classes on the world `cycle`: one instance family serves all five."""
-    rows, plots = _as_run(budget, "cycle", CLASSIC, "classic_linear", "Classic rules, all but one of the items")
+    rows = _as_run(budget, "cycle", CLASSIC)
     found = min((r.late for r in rows), key=lambda e: e.low)
     linear = all(predicates.growth(r.late, False) is Growth.LINEAR for r in rows)
     return Finding(
@@ -116,7 +125,10 @@ def classic_linear(budget: Budget) -> Finding:
         interval=(found.low, found.high), predicted=1.0, sizes=_sizes(budget, "cycle"), keys=keys_of(budget),
         notes="One instance with linear regret shows the claim for a rule. The instance: K + 1 items, one of them used "
         "less often. Cost ratios of the same rules: lb_zoo.",
-        data={"table": [r.entry for r in rows], "plots": plots},
+        data={
+            "table": [r.entry for r in rows],
+            "plots": _plots(rows, "classic_linear", "Classic rules, all but one of the items"),
+        },
     )  # fmt: skip
 
 
@@ -126,7 +138,7 @@ def classic_linear(budget: Budget) -> Finding:
 def both_guarantees(budget: Budget) -> Finding:
     """The regret column of the table of guarantees; the ratio column is `adversary` and `lb_zoo`."""
     families = AS_RUN if budget.full else ("solar_e", "solar_e_paper", *CLASSIC)
-    rows, _ = _as_run(budget, "cycle", families, "guarantees", "As run")
+    rows = _as_run(budget, "cycle", families)
     own = [r.late for r in rows if r.entry["label"] == "solar_e"]
     worst = largest(own)
     growths = {f"{r.entry['label']}, K={r.entry['K']}": r.entry["late growth"] for r in rows}
