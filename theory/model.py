@@ -127,7 +127,10 @@ class Batch:
             near = _table("item_similarity", self.item_similarity, -1)
             if near.shape != (size, items, items):
                 raise TheoryError(f"item_similarity {near.shape} must be {(size, items, items)}")
-            put(self, "item_similarity", near)
+            if not np.allclose(near, near.swapaxes(1, 2), atol=1e-6):
+                raise TheoryError("item_similarity must be symmetric: a cosine has no direction")
+            # To the bit, as the engine's tables are.
+            put(self, "item_similarity", np.tril(near) + np.tril(near, -1).swapaxes(1, 2))
         start = self.conventions.initial
         if len(set(start)) < len(start) or len(start) > self.capacity or any(not 0 <= i < items for i in start):
             raise TheoryError(

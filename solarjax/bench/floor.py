@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 
 from solarjax.bench.engine import DEPTH, carried_bytes, rules_of
 from solarjax.bench.machine import Speed
+from solarjax.core.neighbours import empty
 
 GAMMA_OPERATIONS = 220
 COUNTS, COMPENSATED = 10, 8
@@ -88,15 +89,19 @@ def rule_work(policy: str, capacity: int, written: float, replaced: float, depth
 def streamed_bytes(policy: str, capacity: int, replaced: float, depth: int = DEPTH) -> float:
     """Bytes per step that the engine moves by construction: the carry both ways, and what it gathers.
 
-    Gathered: K cosines and k relevances, K cosines of the arriving item if the policy asks for them, and all pairs of
-    residents on the share `replaced` of the steps.
+    Gathered: K cosines and k relevances, K cosines of the arriving item if the policy asks for them; on the share
+    `replaced` of the steps all pairs of residents, or the lists of neighbours both ways and the rows of the two items
+    that come and go.
     """
     rules = rules_of(policy, capacity)
     gathered = 4 * capacity + 4 * depth + 4 + SCHEDULE_BYTES
     if rules.candidate_similarity:
         gathered += 4 * capacity
-    pairs = 4 * capacity**2 * replaced if rules.pairwise else 0.0
-    return 2 * carried_bytes(policy, capacity) + gathered + pairs
+    carried, pairs = carried_bytes(policy, capacity), 4 * capacity**2 * replaced if rules.pairwise else 0.0
+    if rules.nearest:
+        lists = empty(rules.nearest, capacity, 1).nbytes
+        carried, pairs = carried - lists, (2 * lists + 8 * capacity) * replaced
+    return 2 * carried + gathered + pairs
 
 
 def row(

@@ -56,6 +56,7 @@ def make_rules(
         costly_victim=needs.costly_victim,
         candidate_similarity=needs.candidate_similarity,
         pairwise=needs.pairwise,
+        nearest=needs.nearest,
         future=needs.future,
         coverage=needs.coverage,
         availability=source is not None and source.availability,

@@ -35,7 +35,8 @@ class Rules(NamedTuple):
     quality: the `Scores` field whose complement is the miss cost.
     feedback: `retrieved` (every retrieved slot is touched), `liked` (only when the answer was good: quality >=
         `like_at`), or `liked_disliked` (also reports the others as disliked).
-    costly_victim, candidate_similarity, pairwise, future, coverage: what the policy needs (`policies.registry.Needs`).
+    costly_victim, candidate_similarity, pairwise, nearest, future, coverage: what the policy needs
+      (`policies.registry.Needs`).
     availability: count queries whose relevant items include a resident (one more gather per step).
     categories: number of query categories, 0 for none.     per_step: return an `Outcome` per step.
     """
@@ -49,6 +50,7 @@ class Rules(NamedTuple):
     costly_victim: bool = False
     candidate_similarity: bool = False
     pairwise: bool = False
+    nearest: int = 0
     future: bool = False
     coverage: bool = False
     availability: bool = False

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from solarjax.core import random, store
+from solarjax.core import neighbours, random, store
 from solarjax.core.count import count_step
 from solarjax.core.lanes import Lanes, Rules, over_lanes, row_of, take
 from solarjax.core.lookup import settle, top_k
@@ -44,6 +44,7 @@ class Carry(NamedTuple):
     similarity: `[N, B] f32` residents against the NEXT step's query. Carried, because a loop boundary is what makes
         XLA gather it once instead of once per reader.
     sums: counters.
+    nearest: see `core.neighbours`; None where the policy reads none, or all pairs.
     """
 
     store: Store
@@ -52,6 +53,7 @@ class Carry(NamedTuple):
     offer_count: Array
     similarity: Array
     sums: Sums
+    nearest: Array | None = None
 
 
 class Outcome(NamedTuple):
@@ -88,6 +90,7 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
         offer_count=zero,
         similarity=jnp.full((rules.num_slots, size), -jnp.inf, jnp.float32),
         sums=zero_sums(size, rules.categories),
+        nearest=nobody_near(rules, size),
     )
     steps = jnp.arange(schedule.query.shape[0], dtype=jnp.int32)
     following = jnp.concatenate([schedule.query[1:], jnp.full_like(schedule.query[:1], NO_QUERY)])
@@ -116,6 +119,13 @@ def rollout(rules: Rules, tables: Tables, schedule: Schedule, lanes: Lanes) -> t
 
     rows = (steps, integers, schedule.slope_weight, schedule.future_uses, schedule.next_use)
     return lax.scan(body, carry, rows)
+
+
+def nobody_near(rules: Rules, size: int) -> Array | None:
+    """`Carry.nearest` of B empty caches."""
+    if rules.nearest == 0:
+        return None
+    return neighbours.empty(rules.nearest, rules.num_slots, size)
 
 
 def advance(
@@ -156,7 +166,7 @@ def advance(
     # 4. Write.
     writes = settle(admit & offered & ~view.candidate_resident, one)
     evicts = writes & ~room
-    victim = choose_victims(rules, tables, lanes, key, state, view, evicts)
+    victim, nearest = choose_victims(rules, tables, lanes, key, state, view, carry.nearest, evicts)
     slot = settle(jnp.where(room, before.size, victim), one)
     inserted = over_lanes(lambda p, s, i, v: rules.make(**p).insert(s, i, v), params, state, slot, view, size=size)
     state = jax.tree.map(lambda new, old: jnp.where(writes, new, old), inserted, state)
@@ -178,4 +188,4 @@ def advance(
             evicted=jnp.where(replaced, before.ids, np.int32(NO_ITEM)).max(axis=0),
             retrieved=jnp.where(ranked.slots >= 0, retrieved_ids, np.int32(NO_ITEM)),
         )
-    return Carry(after, state, *clocks, ahead, sums), out
+    return Carry(after, state, *clocks, ahead, sums, nearest), out

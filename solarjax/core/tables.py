@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -21,8 +22,8 @@ class Tables(NamedTuple):
     similarity: `[Q, W, M] f32` cosine of query and item.
     relevance: `[Q, W, M]` bool or f32 grades in [0, 1]; `[Q, W, ceil(M / 32)] u32` once packed (`core.relevance`).
     relevant_total: `[Q, W] f32` sum of a query's relevance.
-    item_similarity: `[W, M, M] f32` cosine between items, or None when no policy needs it. Workload-major: a victim
-        rule reads all pairs of one lane's residents.
+    item_similarity: `[W, M, M] f32` cosine between items, symmetric to the bit, or None when no policy needs it.
+        Workload-major: a victim rule reads what one lane's residents are to each other.
     answer_recall: `[Q, W, M] f32`, or None.
     category: `[Q, W] i32`, or None.
     queries_of: `[M, W, ceil(Q / 32)] u32` the queries that an item is relevant to, query q being bit q % 32 of word
@@ -67,6 +68,17 @@ def cosine_table(left: Array, right: Array) -> Array:
     return jnp.matmul(left, right.T, precision=HIGHEST)
 
 
+def item_cosines(items: Array) -> Array:
+    """`[M, D] -> [M, M] f32` cosines of unit rows, symmetric to the bit: `core.neighbours` reads (a, b) for (b, a).
+
+    A CPU adds both in one order (tests/unit/test_core_neighbours.py); elsewhere one triangle is mirrored.
+    """
+    near = cosine_table(items, items)
+    if jax.default_backend() == "cpu":
+        return near
+    return jnp.tril(near) + jnp.tril(near, -1).T
+
+
 def workload_tables(
     items: Array, queries: Array, relevance: Array, pairwise: bool
 ) -> tuple[Array, Array, Array, Array | None]:
@@ -75,5 +87,5 @@ def workload_tables(
         cosine_table(queries, items),
         relevance,
         relevance.astype(jnp.float32).sum(axis=1),
-        cosine_table(items, items) if pairwise else None,
+        item_cosines(items) if pairwise else None,
     )

@@ -62,6 +62,8 @@ class View(NamedTuple):
       candidate_similarity: `[N] f32` its cosine to each resident, -inf where empty; None unless asked for.
     Only inside `victim` and only if the spec asks for it
       resident_similarity: `[N, N] f32` cosine between residents, -inf on the diagonal and where empty, else None.
+      nearest: `[m, N] f32` cosines of each resident to its m nearest OTHERS, falling, -inf where there are fewer; the
+        engine may give a rule that reads no more than these (`Needs.nearest`) either this or `resident_similarity`.
     Offline policies only (None otherwise); they see the scored queries after this step
       future_uses: `[N] i32` how many will find the resident relevant.
       next_use: `[N] i32` step of the first such query, NEVER if none.
@@ -93,6 +95,7 @@ class View(NamedTuple):
     candidate_resident: Array
     candidate_similarity: Array | None = None
     resident_similarity: Array | None = None
+    nearest: Array | None = None
     future_uses: Array | None = None
     next_use: Array | None = None
     candidate_future_uses: Array | None = None

@@ -1,8 +1,7 @@
 """Running the victim rule, for all lanes or only for those that need one.
 
-A costly rule (posterior sampling, pairwise similarities) runs on small gathered blocks of the lanes that
-replace a resident in this step. With a gate that opens on 10-17 % of the steps that is most of the saving;
-`lax.cond` under `vmap` would evaluate the rule for everyone.
+A costly rule (posterior sampling, similarities of residents) runs on small gathered blocks of the lanes that
+replace a resident in this step.
 """
 
 from __future__ import annotations
@@ -12,49 +11,70 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
-from solarjax.core import random
+from solarjax.core import neighbours, random
 from solarjax.core.lanes import Lanes, Rules, over_lanes, take
 from solarjax.core.lookup import materialize
+from solarjax.core.subset import block_of, take_lanes, while_blocks
 from solarjax.core.tables import Tables
 from solarjax.core.types import View, given
 
 VICTIM_STREAM = 1
 """`fold_in` constant that separates the victim's draws from the admission's within a step."""
-BLOCK = 32
-"""Lanes sampled together: large enough to vectorise, small enough that a gate wastes little."""
 
 
 def choose_victims(
-    rules: Rules, tables: Tables, lanes: Lanes, key: Array, state: Any, view: View, needed: Array
-) -> Array:
-    """Slot to replace, `[B] i32`; meaningful only where `needed [B] bool`."""
+    rules: Rules,
+    tables: Tables,
+    lanes: Lanes,
+    key: Array,
+    state: Any,
+    view: View,
+    nearest: Array | None,
+    needed: Array,
+) -> tuple[Array, Array | None]:
+    """Slot to replace, `[B] i32`, meaningful only where `needed [B] bool`; and `nearest` once it is replaced.
+
+    Args:
+      nearest: lists of `core.neighbours`, or None where all pairs are read.
+    """
     size = needed.shape[0]
     operands = (lanes.table, dict(lanes.params), key, state, view)
     if not rules.costly_victim:
-        return _choose(rules, tables, operands, size)
+        return _choose(rules, tables, operands, size), nearest
+    block = block_of(size)
 
-    block = min(BLOCK, size)
-    todo = jnp.nonzero(needed, size=size, fill_value=size)[0].astype(jnp.int32)
-    todo = jnp.concatenate([todo, jnp.full(-size % block, size, jnp.int32)])
-    count = needed.sum(dtype=jnp.int32)
+    def choose_block(index: Array, carry: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+        slots, nearest = carry
+        picked = take_lanes(operands, index)
+        if nearest is None:
+            return slots.at[index].set(_choose(rules, tables, picked, block), mode="drop"), None
+        lists = jnp.moveaxis(jnp.take(nearest, index, axis=0, mode="clip"), 0, -1)
+        chosen, lists = _choose_and_follow(rules, tables, picked, lists, block)
+        after = nearest.at[index].set(jnp.moveaxis(lists, -1, 0), mode="drop")
+        return slots.at[index].set(chosen, mode="drop"), after
 
-    def choose_block(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        number, slots = carry
-        index = lax.dynamic_slice(todo, (number * np.int32(block),), (block,))
-        picked = jax.tree.map(lambda x: jnp.take(x, index, axis=-1, mode="clip"), operands)
-        chosen = _choose(rules, tables, picked, block)
-        return number + 1, slots.at[index].set(chosen, mode="drop")
+    return while_blocks(needed, block, choose_block, (jnp.zeros(size, jnp.int32), nearest))
 
-    start = (jnp.int32(0), jnp.zeros(size, jnp.int32))
-    return lax.while_loop(lambda carry: carry[0] * np.int32(block) < count, choose_block, start)[1]
+
+def _choose_and_follow(
+    rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any, View], lists: Array, size: int
+) -> tuple[Array, Array]:
+    """`_choose` for lanes that all replace a resident, by lists `[L, N, b]`; and the lists afterwards."""
+    near = given(tables.item_similarity, "item_similarity")
+    table, params, key, state, view = operands
+    lists = neighbours.refresh(lists, near, table, view.resident_id, view.size, rules.nearest)
+    seen = view._replace(nearest=lists[: rules.nearest])
+    slot = _choose(rules, tables, (table, params, key, state, seen), size)
+    return slot, neighbours.replace(lists, near, table, view.resident_id, slot, view.candidate_id)
 
 
 def _choose(rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any, View], size: int) -> Array:
     table, params, key, state, view = operands
     axes = jax.tree.map(lambda _: -1, view)
-    if rules.pairwise:
+    pairwise = rules.pairwise and view.nearest is None
+    if pairwise:
         # Lanes first here: the N * N reads of one lane stay within its own table, which a cache and a TLB can hold.
         near, ids = given(tables.item_similarity, "item_similarity"), view.resident_id.T
         row = table[:, None] * np.int32(near.shape[1]) + jnp.maximum(ids, 0)
@@ -76,6 +96,6 @@ def _choose(rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any
         first = v.inserted.min() % np.int32(rules.num_slots)
         return jnp.where(valid, slot, first).astype(jnp.int32)
 
-    if not rules.pairwise:
+    if not pairwise:
         return over_lanes(one, params, key, state, view, size=size)
     return jax.vmap(one, in_axes=(-1, -1, -1, axes), out_axes=-1, axis_size=size)(params, key, state, view)

@@ -25,6 +25,7 @@ from solarjax.policies.victims.posterior_mean import posterior_mean
 from solarjax.policies.victims.redundancy import redundancy
 from solarjax.policies.victims.s3_fifo import s3_fifo
 from solarjax.policies.victims.sieve import sieve
+from solarjax.policies.victims.thompson import NOVELTY_NEIGHBOURS
 from solarjax.policies.victims.two_q import two_q
 from solarjax.policies.victims.uniform import uniform
 from solarjax.policies.victims.w_tinylfu import w_tinylfu
@@ -40,6 +41,7 @@ class Needs(NamedTuple):
 
     candidate_similarity: cosine of the arriving item to each resident.
     pairwise: cosine between residents, inside `victim` only.
+    nearest: with `pairwise`, how many of a resident's nearest others the rule reads at most; 0 if it needs all pairs.
     costly_victim: run `victim` only for the lanes that need one.
     future: counts of later uses (offline policies only).
     coverage: which later queries each item serves (offline policies only).
@@ -47,6 +49,7 @@ class Needs(NamedTuple):
 
     candidate_similarity: bool = False
     pairwise: bool = False
+    nearest: int = 0
     costly_victim: bool = False
     future: bool = False
     coverage: bool = False
@@ -94,9 +97,11 @@ def _with(params: Mapping[str, Param], **defaults: Any) -> dict[str, Param]:
 def _needs(params: Mapping[str, Any]) -> Needs:
     """Needs of the SOLAR family, from its structural parameters."""
     bonus = params.get("bonus")
+    nearest = NOVELTY_NEIGHBOURS if bonus in ("similarity", "similarity_age") else int("recency_weight" in params)
     return Needs(
         candidate_similarity=params.get("signal") == "information_gain",
-        pairwise=bonus in ("similarity", "similarity_age") or "recency_weight" in params,
+        pairwise=nearest > 0,
+        nearest=nearest,
         costly_victim=bonus is not None or "recency_weight" in params,
     )
 
@@ -140,7 +145,7 @@ POLICIES: dict[str, PolicySpec] = {
     "solar_fixed": PolicySpec(s.solar, SOLAR_PAPER + ", Theorem 3", "SOLAR with tau = 2 lam on the miss cost", {**_gate("fixed"), **_TS}, _needs, stochastic=True),
     "solar_e_paper": PolicySpec(s.solar_e, SOLAR_PAPER + ", 4.3", "Thompson eviction as printed: ageing bonus, idle ageing", _with(_TS, **_AS_PRINTED_TS), _needs, stochastic=True),
     "solar_e_discounted": PolicySpec(s.solar_e, "Raj and Kalyani, arXiv 1707.09727", "discounted Thompson eviction", _with(_TS, forget="discount", ageing="none"), _needs, stochastic=True),
-    "posterior_mean": PolicySpec(lambda **p: combine(always(), posterior_mean(**p)), SOLAR_PAPER + ", 4.3 (greedy ablation)", "evicts by the posterior's mean, no sampling", _MEAN, lambda p: Needs(pairwise=True, costly_victim=True)),
+    "posterior_mean": PolicySpec(lambda **p: combine(always(), posterior_mean(**p)), SOLAR_PAPER + ", 4.3 (greedy ablation)", "evicts by the posterior's mean, no sampling", _MEAN, lambda p: Needs(pairwise=True, nearest=NOVELTY_NEIGHBOURS, costly_victim=True)),
     "weighted_value": PolicySpec(lambda **p: combine(always(), weighted_value(**p)), SOLAR_PAPER + ", 4.2 (ablation)", "multi-score eviction alone, admits everything", _WV, _needs),
     "gated_fifo": PolicySpec(s.gated_fifo, SOLAR_PAPER + ", 4.2", "regret-gated admission, FIFO eviction", _GATE, _needs),
     "two_q": PolicySpec(lambda **p: combine(always(), two_q(**p)), "Johnson and Shasha, VLDB 1994", "2Q: queue of new items, LRU of those that came back", _TWO_Q),
@@ -149,7 +154,7 @@ POLICIES: dict[str, PolicySpec] = {
     "w_tinylfu": PolicySpec(lambda **p: combine(always(), w_tinylfu(**p)), "Einziger, Friedman and Manes, ACM ToS 2017", "W-TinyLFU: recency window, segmented LRU, frequency sketch", _TINY),
     "lru_k": PolicySpec(lambda **p: combine(always(), lru_k(**p)), "O'Neil, O'Neil and Weikum, SIGMOD 1993", "LRU-K: K-th last access longest ago leaves", _HISTORY),
     "gdsf": PolicySpec(lambda **p: combine(always(), gdsf(**p)), "Cherkasova, HPL-98-69R1, 1998", "GreedyDual-Size-Frequency: frequency times cost on a clock", _MISS_WEIGHT),
-    "redundancy": PolicySpec(lambda: combine(always(), redundancy()), "after Carbonell and Goldstein, SIGIR 1998", "the resident closest to another leaves", needs=lambda p: Needs(pairwise=True, costly_victim=True)),
+    "redundancy": PolicySpec(lambda: combine(always(), redundancy()), "after Carbonell and Goldstein, SIGIR 1998", "the resident closest to another leaves", needs=lambda p: Needs(pairwise=True, nearest=1, costly_victim=True)),
     "k_center": PolicySpec(lambda: combine(always(), k_center()), "after Gonzalez, TCS 1985", "diversity: whose removal hurts coverage least leaves", needs=lambda p: Needs(candidate_similarity=True, pairwise=True, costly_victim=True)),
     "random": PolicySpec(lambda: combine(always(), uniform()), "control", "admits everything, uniformly random victim", stochastic=True),
     "bernoulli": PolicySpec(lambda **p: combine(bernoulli(**p), fifo()), "control", "admits by a coin of probability p, FIFO eviction", _COIN, stochastic=True),

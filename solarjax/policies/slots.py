@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from solarjax.core.types import View
+from solarjax.core.lookup import materialize
+from solarjax.core.types import View, given
 
 _LAST = np.int32(2**31 - 1)
 _NONE = np.float32(-np.inf)
@@ -20,6 +21,11 @@ def earliest(mask: Array, view: View) -> Array:
 
 def argmin_resident(score: Array, view: View) -> Array:
     """Slot of the resident with the smallest `score [N]`; ties to the earliest inserted. `[] i32`."""
+    if jnp.issubdtype(score.dtype, jnp.floating):
+        # Computed once: compiled into both the minimum and the comparison, a sum with a product may be rounded once in
+        # one and twice in the other, and then nobody equals the minimum.
+        computed = score
+        score = materialize(lambda: computed, view.t >= 0)
     top = jnp.asarray(jnp.inf if jnp.issubdtype(score.dtype, jnp.floating) else _LAST, score.dtype)
     masked = jnp.where(view.occupied, score, top)
     return earliest((masked == masked.min()) & view.occupied, view)
@@ -28,6 +34,35 @@ def argmin_resident(score: Array, view: View) -> Array:
 def at_slot(slot: Array, num_slots: int) -> Array:
     """One-hot `[N] bool`. A comparison vectorises over lanes where a scatter would not."""
     return jnp.arange(num_slots, dtype=jnp.int32) == slot
+
+
+def nearest_other(view: View) -> Array:
+    """`[N] f32` cosine of each resident to the nearest other one, -inf where there is none."""
+    if view.nearest is not None:
+        return view.nearest[0]
+    return given(view.resident_similarity, "resident_similarity").max(axis=1)
+
+
+def nearest_mean(view: View, count: int) -> Array:
+    """`[N] f32` mean cosine of each resident to its `count` nearest others; fewer if fewer, 0 if none."""
+    if view.nearest is None:
+        return top_mean(given(view.resident_similarity, "resident_similarity"), count)
+    return _ordered_mean(view.nearest[:count])
+
+
+def _ordered_mean(best: Array) -> Array:
+    """`top_mean` of `best [count, N]`, falling along the first axis, to the last bit.
+
+    Equal numbers are counted and multiplied as there: added one by one they could round otherwise.
+    """
+    total = jnp.zeros(best.shape[1:], best.dtype)
+    there = best > _NONE
+    for rank in range(best.shape[0]):
+        first = best[rank] != best[rank - 1] if rank else jnp.ones(best.shape[1:], bool)
+        times = sum((best[r] == best[rank]).astype(jnp.float32) for r in range(rank, best.shape[0]))
+        total = total + jnp.where(first & there[rank], best[rank], np.float32(0)) * times
+    used = there.astype(jnp.float32).sum(axis=0)
+    return total / jnp.maximum(used, np.float32(1))
 
 
 def top_mean(held: Array, count: int) -> Array:

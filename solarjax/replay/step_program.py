@@ -58,6 +58,7 @@ class Kept(NamedTuple):
     state: Any
     query_count: Array
     offer_count: Array
+    nearest: Array | None
 
 
 class Small(NamedTuple):
@@ -109,7 +110,9 @@ def lane_of(capacity: int, key: Array, traced: tuple[tuple[str, float], ...]) ->
 def _start_small(rules: Rules, lane: Lanes) -> Small:
     state = over_lanes(lambda p: rules.make(**p).init(rules.num_slots), dict(lane.params), size=1)
     zero = jnp.zeros(1, jnp.int32)
-    return Small(lane, Kept(store.empty(rules.num_slots, 1), state, zero, zero), jnp.int32(0))
+    return Small(
+        lane, Kept(store.empty(rules.num_slots, 1), state, zero, zero, rollout.nobody_near(rules, 1)), jnp.int32(0)
+    )
 
 
 def _start(rules: Rules, layout: Layout, num_items: int, dim: int, near: bool, lane: Lanes) -> Memory:
@@ -159,7 +162,13 @@ def _decide(
         second_half=one > 0, slope_weight=jnp.zeros(1, jnp.float32), future_uses=None, next_use=None, last_asked=None,
     )  # fmt: skip
     carry = rollout.Carry(
-        kept.store, kept.state, kept.query_count, kept.offer_count, near, zero_sums(1, rules.categories)
+        kept.store,
+        kept.state,
+        kept.query_count,
+        kept.offer_count,
+        near,
+        zero_sums(1, rules.categories),
+        kept.nearest,
     )
     carry, outcome = rollout.advance(rules, tables, lane, step, one + np.int32(NO_QUERY), carry)
     assert outcome is not None, "rules.per_step is set"
@@ -167,7 +176,7 @@ def _decide(
     at = jnp.where(outcome.slot >= 0, outcome.slot, np.int32(rules.num_slots))
     rows = memory.rows.at[at[0]].set(item, mode="drop")
     packed = [outcome.admitted.astype(jnp.int32), outcome.slot, outcome.evicted, carry.store.size]
-    after = Small(lane, Kept(carry.store, carry.state, carry.query_count, carry.offer_count), t + 1)
+    after = Small(lane, Kept(carry.store, carry.state, carry.query_count, carry.offer_count, carry.nearest), t + 1)
     return Memory(pack(layout, after), rows, similarity), jnp.concatenate(packed)
 
 

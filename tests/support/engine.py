@@ -89,6 +89,8 @@ def run(rules: Rules, world: World, lanes: Lanes) -> Run:
     if not rules.coverage:
         schedule = schedule._replace(last_asked=None)
     carry, outcome = _compiled(rules, tables, schedule, lanes)
+    if carry.nearest is not None:
+        carry = carry._replace(nearest=np.moveaxis(carry.nearest, 0, -1))
     return jax.tree.map(np.asarray, Run(outcome, carry))
 
 

@@ -33,9 +33,9 @@ def test_labels_say_what_differs_from_the_default() -> None:
 def test_needs_follow_the_structure() -> None:
     """What a rule does not look at is not built."""
     assert case("fifo").needs == Needs()
-    assert case("solar").needs == Needs(candidate_similarity=True, pairwise=True, costly_victim=True)
+    assert case("solar").needs == Needs(candidate_similarity=True, pairwise=True, nearest=3, costly_victim=True)
     assert case("solar", bonus="age", signal="miss").needs == Needs(costly_victim=True)
-    assert case("solar_a", signal="miss").needs == Needs(pairwise=True, costly_victim=True)
+    assert case("solar_a", signal="miss").needs == Needs(pairwise=True, nearest=1, costly_victim=True)
     assert case("gated_fifo").needs == Needs(candidate_similarity=True)
     assert case("oracle").needs == Needs(future=True)
     offline = {name for name in POLICIES if case(name).needs.future or case(name).needs.coverage}

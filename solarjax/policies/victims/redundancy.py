@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jax import Array
 
-from solarjax.core.types import Key, State, View, given
+from solarjax.core.types import Key, State, View
 from solarjax.policies.combine import Victim
-from solarjax.policies.slots import argmin_resident
+from solarjax.policies.slots import argmin_resident, nearest_other
 
 
 def redundancy() -> Victim:
@@ -22,7 +22,6 @@ def redundancy() -> Victim:
 
     def choose(key: Key, state: State, view: View) -> Array:
         del key, state  # deterministic
-        nearest = given(view.resident_similarity, "resident_similarity").max(axis=1)
-        return argmin_resident(-nearest, view)
+        return argmin_resident(-nearest_other(view), view)
 
     return Victim(lambda num_slots: (), lambda state, view: state, choose, lambda state, slot, view: state)

@@ -18,11 +18,13 @@ from jax import Array
 from solarjax.core import random
 from solarjax.core.types import Key, View, given
 from solarjax.policies.combine import Victim
-from solarjax.policies.slots import argmin_resident, at_slot, top_mean
+from solarjax.policies.slots import argmin_resident, at_slot, nearest_mean
 
 BONUSES = ("similarity", "age", "similarity_age", "none")
 AGEINGS = ("global", "idle", "none")
 FORGETS = ("none", "discount")
+NOVELTY_NEIGHBOURS = 3
+"""Nearest other residents whose mean cosine is the opposite of novelty."""
 
 
 class ThompsonState(NamedTuple):
@@ -37,7 +39,7 @@ class ThompsonState(NamedTuple):
 
 def novelty(view: View) -> Array:
     """`[N] f32`: clip(1 - mean cosine to the 3 nearest OTHER residents, 0, 1); fewer if fewer; 0.5 alone."""
-    mean = top_mean(given(view.resident_similarity, "resident_similarity"), 3)
+    mean = nearest_mean(view, NOVELTY_NEIGHBOURS)
     return jnp.where(view.size > 1, jnp.clip(1 - mean, 0, 1), np.float32(0.5))
 
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from solarjax.core.types import Key, View, given
+from solarjax.core.types import Key, View
 from solarjax.policies.combine import Victim
-from solarjax.policies.slots import argmin_resident, at_slot
+from solarjax.policies.slots import argmin_resident, at_slot, nearest_other
 
 
 class WeightedValueState(NamedTuple):
@@ -44,7 +44,7 @@ def weighted_value(
     def choose(key: Key, state: WeightedValueState, view: View) -> Array:
         del key  # deterministic
         # Floor 0: alone, nothing is near; and a negative cosine is clipped below anyway.
-        nearest = jnp.maximum(given(view.resident_similarity, "resident_similarity").max(axis=1), np.float32(0))
+        nearest = jnp.maximum(nearest_other(view), np.float32(0))
         idle = (view.t - state.last_accessed).astype(jnp.float32)
         offers = jnp.maximum(view.offer_count, 1).astype(jnp.float32)
         value = (
