@@ -73,8 +73,9 @@ ARTEFACT = Artefact(
     ),
     summary=(
         "Time of the compiled rollout, fastest repeat, compilation apart. An exponent of 1 is linear, 0 free. A "
-        "capacity is a mask over N slots, so the time follows N and not K; pairwise cosines of SOLAR cost N squared at "
-        "each eviction. Short runs hold constant costs, so exponents below 1 mean that the machine was not full."
+        "capacity is a mask over N slots, so the time follows N and not K; the nearest residents that SOLAR asks for "
+        "are followed from eviction to eviction: N for each list that has run short, N squared at worst. Short runs "
+        "hold constant costs, so exponents below 1 mean that the machine was not full."
     ),
     claims=("S28",),
     alone=True,

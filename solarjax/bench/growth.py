@@ -2,9 +2,9 @@
 
 Expected, from the step's structure. A run is T equal steps, so the exponent of T is 1. A step costs
 c0 + c1 B (kernels started, lanes), so that of the lanes B lies between 0 and 1 and tends to 1. In K a step costs
-c0 + c1 K, plus f c2 K^2 where a victim rule compares all pairs of residents (f: residents replaced per step): between
-0 and 1, or 0 and 2. It gathers K numbers from tables of M columns whatever M is, so that of M is 0; what is measured
-above 0 is tables outgrowing a cache.
+c0 + c1 K, plus f c2 K^2 at worst where a victim rule compares residents (f: residents replaced per step): all pairs, or
+K for each list of neighbours that has run short. So it lies between 0 and 1, or 0 and 2. A step gathers K numbers from
+tables of M columns whatever M is, so that of M is 0; what is measured above 0 is tables outgrowing a cache.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def local_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 def sub_block(rules: Rules) -> int:
     """Lanes that run through the scan together.
 
-    Many lanes spread the cost of starting XLA's kernels, few keep the state in a core's cache. A rule that reads
-    the similarities of all pairs of residents wants few: its tables are what has to stay in the cache.
+    Many lanes spread the cost of starting XLA's kernels, few keep the state in a core's cache. A rule that
+    compares residents wants few: its tables are what has to stay in the cache.
     """
     if jax.default_backend() != "cpu":
         return 2**20
