@@ -24,8 +24,8 @@ def argmin_resident(score: Array, view: View) -> Array:
     if jnp.issubdtype(score.dtype, jnp.floating):
         # Computed once: compiled into both the minimum and the comparison, a sum with a product may be rounded once in
         # one and twice in the other, and then nobody equals the minimum.
-        computed = score
-        score = materialize(lambda: computed, view.t >= 0)
+        computed, anyone = score, lax.index_in_dim(view.occupied, 0, keepdims=False)  # slot 0 fills first
+        score = materialize(lambda: computed, anyone)
     top = jnp.asarray(jnp.inf if jnp.issubdtype(score.dtype, jnp.floating) else _LAST, score.dtype)
     masked = jnp.where(view.occupied, score, top)
     return earliest((masked == masked.min()) & view.occupied, view)

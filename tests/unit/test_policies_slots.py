@@ -43,9 +43,9 @@ def test_a_tie_elsewhere_changes_no_bit() -> None:
 
 
 def view(occupied: np.ndarray, number: np.ndarray) -> Any:
-    """The fields that the helpers read."""
+    """The two fields that the helpers read."""
     order = np.where(occupied, number * SLOTS + np.arange(SLOTS), EMPTY_ORDER).astype(np.int32)
-    return SimpleNamespace(occupied=jnp.asarray(occupied), inserted=jnp.asarray(order), t=jnp.int32(0))
+    return SimpleNamespace(occupied=jnp.asarray(occupied), inserted=jnp.asarray(order))
 
 
 @fixed
