@@ -41,15 +41,10 @@ def largest(values: Array, count: int) -> Array:
     return jnp.stack(found)
 
 
-def row(near: Array, table: Array, ids: Array, slot: Array) -> Array:
-    """Cosines of the resident of `slot [b]` to each other one, `[N, b] f32`, -inf at itself and where empty.
-
-    Args:
-      near: `[W, M, M] f32` cosines of items.   table: `[b] i32` index W.   ids: `[N, b] i32` items by slot.
-    """
+def _apart(ids: Array, slot: Array) -> tuple[Array, Array, Array]:
+    """Where `slot [b]` is, `[N, b] bool`; its item `[b]` (0 if there is no such slot); the other items `[N, b]`."""
     here = jnp.arange(ids.shape[0], dtype=jnp.int32)[:, None] == slot[None]
-    own = jnp.where(here, ids, np.int32(0)).max(axis=0)
-    return _cosines(near, table, own, jnp.where(here, np.int32(-1), ids))
+    return here, jnp.where(here, ids, np.int32(0)).max(axis=0), jnp.where(here, np.int32(-1), ids)
 
 
 def _cosines(near: Array, table: Array, item: Array, ids: Array) -> Array:
@@ -60,34 +55,30 @@ def _cosines(near: Array, table: Array, item: Array, ids: Array) -> Array:
 
 
 def refresh(lists: Array, near: Array, table: Array, ids: Array, size: Array, count: int) -> Array:
-    """Lists that hold at least `count` neighbours (all others where there are fewer); shapes as in `row`.
+    """Lists that hold at least `count` neighbours (all others where there are fewer).
 
     Args:
       lists: `[L, N, b] f32`, lanes last.   size: `[b] i32` residents.
+      near: `[W, M, M] f32` cosines of items.   table: `[b] i32` index W.   ids: `[N, b] i32` items by slot.
     """
     slot = jnp.arange(ids.shape[0], dtype=jnp.int32)[:, None]
-
-    def short(lists: Array) -> Array:
-        held = (lists[:count] > _NONE).astype(jnp.float32).sum(axis=0)
-        return (ids >= 0) & (held < jnp.minimum(size - 1, np.int32(count)).astype(jnp.float32)[None])
+    held = (lists[:count] > _NONE).astype(jnp.float32).sum(axis=0)
+    short = (ids >= 0) & (held < jnp.minimum(size - 1, np.int32(count)).astype(jnp.float32)[None])
 
     def look(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         # In each lane the first resident whose list is short; where none is, a slot that does not exist.
         todo, lists = carry
         at = jnp.where(todo, slot, np.int32(ids.shape[0])).min(axis=0)
-        new = largest(row(near, table, ids, at), lists.shape[0])
-        here = slot == at[None]
+        here, own, others = _apart(ids, at)
+        new = largest(_cosines(near, table, own, others), lists.shape[0])
         return todo & ~here, jnp.where(here[None], new[:, None], lists)
 
-    return lax.while_loop(lambda carry: carry[0].any(), look, (short(lists), lists))[1]
+    return lax.while_loop(lambda carry: carry[0].any(), look, (short, lists))[1]
 
 
 def replace(lists: Array, near: Array, table: Array, ids: Array, slot: Array, item: Array) -> Array:
     """The lists after `item [b] i32`, new, has taken the place of the resident of `slot [b] i32`."""
-    here = jnp.arange(ids.shape[0], dtype=jnp.int32)[:, None] == slot[None]
-    old = jnp.where(here, ids, np.int32(0)).max(axis=0)
-    there = (ids >= 0) & ~here
-    others = jnp.where(there, ids, np.int32(-1))
+    here, old, others = _apart(ids, slot)
     lost = _cosines(near, table, old, others)
     met = _cosines(near, table, item, others)
     # Of the entries equal to what is lost one goes. If the lost neighbour was not in the list but as near as its last,
@@ -97,7 +88,7 @@ def replace(lists: Array, near: Array, table: Array, ids: Array, slot: Array, it
     # A new neighbour further away than the last may be further than others that the list does not hold.
     held = (lists > _NONE).astype(jnp.float32).sum(axis=0)
     last = jnp.where(lists > _NONE, lists, np.float32(np.inf)).min(axis=0)
-    all_held = there.astype(jnp.float32).sum(axis=0) - 1
+    all_held = (others >= 0).astype(jnp.float32).sum(axis=0) - 1
     rest = jnp.where((met >= last) | (held >= all_held[None]), met, _NONE)
     ranks = []
     for rank in range(lists.shape[0]):

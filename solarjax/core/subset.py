@@ -19,24 +19,20 @@ BLOCK = 32
 """Lanes worked on together: large enough to vectorise, small enough that a gate wastes little."""
 
 
-def block_of(size: int) -> int:
-    """Lanes of a block, of `size` lanes."""
-    return min(BLOCK, size)
-
-
 def take_lanes(tree: T, index: Array) -> T:
     """Lanes `index [b]` of every leaf, lane axis last; an index past the end reads the last lane."""
     return jax.tree.map(lambda x: jnp.take(x, index, axis=-1, mode="clip"), tree)
 
 
-def while_blocks(needed: Array, block: int, step: Callable[[Array, T], T], start: T) -> T:
-    """`carry = step(index, carry)` for one block after the other of the places where `needed [S] bool` is True.
+def while_blocks(needed: Array, step: Callable[[Array, T], T], start: T) -> T:
+    """`carry = step(index, carry)` for one block after the other of the lanes where `needed [B] bool` is True.
 
     Args:
-      block: places at a time.
-      step: index `[block] i32`, rising; the last block is filled up with S, which lies past the end (`mode="drop"`).
+      step: index `[min(BLOCK, B)] i32`, rising; the last block is filled up with B, which lies past the end
+        (`mode="drop"`).
     """
     size = needed.shape[0]
+    block = min(BLOCK, size)
     todo = jnp.nonzero(needed, size=size, fill_value=size)[0].astype(jnp.int32)
     todo = jnp.concatenate([todo, jnp.full(-size % block, size, jnp.int32)])
     count = needed.sum(dtype=jnp.int32)

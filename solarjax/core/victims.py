@@ -16,7 +16,7 @@ from jax import Array
 from solarjax.core import neighbours, random
 from solarjax.core.lanes import Lanes, Rules, over_lanes, take
 from solarjax.core.lookup import materialize
-from solarjax.core.subset import block_of, take_lanes, while_blocks
+from solarjax.core.subset import take_lanes, while_blocks
 from solarjax.core.tables import Tables
 from solarjax.core.types import View, given
 
@@ -43,11 +43,10 @@ def choose_victims(
     operands = (lanes.table, dict(lanes.params), key, state, view)
     if not rules.costly_victim:
         return _choose(rules, tables, operands, size), nearest
-    block = block_of(size)
 
     def choose_block(index: Array, carry: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
         slots, nearest = carry
-        picked = take_lanes(operands, index)
+        picked, block = take_lanes(operands, index), index.shape[0]
         if nearest is None:
             return slots.at[index].set(_choose(rules, tables, picked, block), mode="drop"), None
         lists = jnp.moveaxis(jnp.take(nearest, index, axis=0, mode="clip"), 0, -1)
@@ -55,7 +54,7 @@ def choose_victims(
         after = nearest.at[index].set(jnp.moveaxis(lists, -1, 0), mode="drop")
         return slots.at[index].set(chosen, mode="drop"), after
 
-    return while_blocks(needed, block, choose_block, (jnp.zeros(size, jnp.int32), nearest))
+    return while_blocks(needed, choose_block, (jnp.zeros(size, jnp.int32), nearest))
 
 
 def _choose_and_follow(

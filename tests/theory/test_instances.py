@@ -60,6 +60,17 @@ def test_bad_conventions_are_refused(change, message):
         Conventions(**change)
 
 
+def test_cosines_have_no_direction():
+    """A table that is not symmetric is refused; one that is but for rounding becomes so to the bit."""
+    near = np.eye(3)
+    near[0, 1], near[1, 0] = 0.5, 0.5 + 1e-9
+    got = small(item_similarity=near).item_similarity
+    assert np.array_equal(got, got.swapaxes(1, 2))
+    near[0, 1] = 0.4
+    with pytest.raises(TheoryError, match="symmetric"):
+        small(item_similarity=near)
+
+
 def test_files_keep_every_bit(tmp_path):
     rng = np.random.default_rng(0)
     one = small(
