@@ -54,16 +54,17 @@ def _cosines(near: Array, table: Array, item: Array, ids: Array) -> Array:
     return materialize(lambda: jnp.where(ids >= 0, take(near, first[None], ids), _NONE), table[0] >= 0)
 
 
-def refresh(lists: Array, near: Array, table: Array, ids: Array, size: Array, count: int) -> Array:
-    """Lists that hold at least `count` neighbours (all others where there are fewer).
+def refresh(lists: Array, near: Array, table: Array, ids: Array, size: Array, count: int, needed: Array) -> Array:
+    """Lists that hold at least `count` neighbours (all others where there are fewer); untouched but where needed.
 
     Args:
       lists: `[L, N, b] f32`, lanes last.   size: `[b] i32` residents.
       near: `[W, M, M] f32` cosines of items.   table: `[b] i32` index W.   ids: `[N, b] i32` items by slot.
+      needed: `[b] bool` lanes whose lists are read; the loop runs as long as any of them is short.
     """
     slot = jnp.arange(ids.shape[0], dtype=jnp.int32)[:, None]
     held = (lists[:count] > _NONE).astype(jnp.float32).sum(axis=0)
-    short = (ids >= 0) & (held < jnp.minimum(size - 1, np.int32(count)).astype(jnp.float32)[None])
+    short = needed[None] & (ids >= 0) & (held < jnp.minimum(size - 1, np.int32(count)).astype(jnp.float32)[None])
 
     def look(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         # In each lane the first resident whose list is short; where none is, a slot that does not exist.

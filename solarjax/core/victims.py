@@ -50,7 +50,7 @@ def choose_victims(
         if nearest is None:
             return slots.at[index].set(_choose(rules, tables, picked, block), mode="drop"), None
         lists = jnp.moveaxis(jnp.take(nearest, index, axis=0, mode="clip"), 0, -1)
-        chosen, lists = _choose_and_follow(rules, tables, picked, lists, block)
+        chosen, lists = _choose_and_follow(rules, tables, picked, lists, index < size)
         after = nearest.at[index].set(jnp.moveaxis(lists, -1, 0), mode="drop")
         return slots.at[index].set(chosen, mode="drop"), after
 
@@ -58,14 +58,18 @@ def choose_victims(
 
 
 def _choose_and_follow(
-    rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any, View], lists: Array, size: int
+    rules: Rules, tables: Tables, operands: tuple[Array, Any, Array, Any, View], lists: Array, needed: Array
 ) -> tuple[Array, Array]:
-    """`_choose` for lanes that all replace a resident, by lists `[L, N, b]`; and the lists afterwards."""
+    """`_choose` for lanes that replace a resident where `needed [b]`, by lists `[L, N, b]`; and the lists afterwards.
+
+    What fills a block up is a lane that may never have replaced anybody. Its lists are not kept, so completing them
+    would be a look at all its residents, and again at the next step.
+    """
     near = given(tables.item_similarity, "item_similarity")
     table, params, key, state, view = operands
-    lists = neighbours.refresh(lists, near, table, view.resident_id, view.size, rules.nearest)
+    lists = neighbours.refresh(lists, near, table, view.resident_id, view.size, rules.nearest, needed)
     seen = view._replace(nearest=lists[: rules.nearest])
-    slot = _choose(rules, tables, (table, params, key, state, seen), size)
+    slot = _choose(rules, tables, (table, params, key, state, seen), needed.shape[0])
     return slot, neighbours.replace(lists, near, table, view.resident_id, slot, view.candidate_id)
 
 

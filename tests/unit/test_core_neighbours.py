@@ -39,7 +39,8 @@ def all_pairs(near: np.ndarray, table: np.ndarray, ids: np.ndarray) -> np.ndarra
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize(("slots", "count"), [(1, 1), (2, 3), (4, 3), (9, 1), (9, 3), (16, 3)])
 def test_lists_hold_the_nearest(slots: int, count: int, tied: bool) -> None:
-    """Before every choice the first `count` of each list are the largest of all pairs, equal ones repeated."""
+    """Before every choice the first `count` of each list are the largest of all pairs, equal ones repeated. A lane that
+    chooses nobody costs nothing: its lists stay as they are, even if they are short."""
     rng = np.random.default_rng(slots * 10 + count)
     near, table = cosines(tied, 1), np.arange(LANES, dtype=np.int32) % WORKLOADS
     full = np.maximum(slots - np.arange(LANES) % 3, 1)  # lanes of one block may differ in capacity
@@ -49,15 +50,18 @@ def test_lists_hold_the_nearest(slots: int, count: int, tied: bool) -> None:
     lists = jnp.moveaxis(neighbours.empty(count, slots, LANES), 0, -1)
     for _ in range(60):
         ids = ids.astype(np.int32)
-        lists = refresh(lists, near, table, ids, full.astype(np.int32))
+        needed, before = rng.random(LANES) < 0.7, lists
+        lists = refresh(lists, near, table, ids, full.astype(np.int32), needed=needed)
+        np.testing.assert_array_equal(lists[..., ~needed], before[..., ~needed])
         expected = -np.sort(-all_pairs(near, table, ids), axis=1)[:, :count].swapaxes(0, 1)
         expected = np.pad(expected, [(0, count - len(expected)), (0, 0), (0, 0)], constant_values=-np.inf)
-        np.testing.assert_array_equal(np.where(ids >= 0, lists[:count], -np.inf), expected)
+        found = np.where(ids >= 0, lists[:count], -np.inf)
+        np.testing.assert_array_equal(found[..., needed], expected[..., needed])
         slot = rng.integers(0, full).astype(np.int32)
         item = [rng.choice(np.setdiff1d(np.arange(ITEMS), ids[:, b])) for b in range(LANES)]
-        lists = replace(lists, near, table, ids, slot, np.asarray(item, np.int32))
+        lists = jnp.where(needed, replace(lists, near, table, ids, slot, np.asarray(item, np.int32)), lists)
         ids = ids.copy()  # the call above may still be reading it
-        ids[slot, np.arange(LANES)] = item
+        ids[slot[needed], np.arange(LANES)[needed]] = np.asarray(item)[needed]
 
 
 @pytest.mark.parametrize("tied", [False, True])
