@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +35,7 @@ def rows_files(out: Path, stored: Mapping[str, StoredArtefact]) -> list[Path]:
     """All stored rows as results.csv and results.parquet; returns the paths. Raises `StoreError`."""
     import pandas as pd
 
-    records = [{"artefact": name, **asdict(row)} for name, held in stored.items() for row in held.rows]
+    records = [{"artefact": name, **vars(row)} for name, held in stored.items() for row in held.rows]
     frame = pd.DataFrame(records, columns=["artefact", *ROW_FIELDS])
     kinds = {"str": "string", "int": "Int64", "float": "float64"}
     frame = frame.astype(
@@ -49,6 +48,11 @@ def _write(out: Path, name: str, frame: pd.DataFrame) -> list[Path]:
     paths = [out / f"{name}.csv", out / f"{name}.parquet"]
     write_text(paths[0], frame.to_csv(index=False, lineterminator="\n"))
     buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
+    # Figures differ in their last bytes and agree in their first ones, so bytes of one place pack best together.
+    floats = [name for name in frame.columns if frame[name].dtype == "float64"]
+    frame.to_parquet(
+        buffer, index=False, compression="zstd", compression_level=19, use_byte_stream_split=floats,
+        use_dictionary=[name for name in frame.columns if name not in floats],
+    )  # fmt: skip
     write_bytes(paths[1], buffer.getvalue())
     return paths

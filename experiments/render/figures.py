@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from experiments.render import heatmap
+from experiments.render.slim import slim
 from experiments.render.tables import groups, select, slug
 from experiments.types import Artefact, Row, View
 from solarjax.cli.runtime import cores
@@ -79,8 +80,8 @@ class RowSection:
 
 Wanted = tuple[str, int, str, Sequence[Row]]
 """(artefact id, number of its view, group, the rows of both)."""
-ALONE = 16
-"""So many figures are drawn before another process pays."""
+ALONE = 64
+"""So many figures are drawn before another process pays: it takes as long to start as this one takes for thirty."""
 
 
 def wanted(artefact: Artefact, rows: Sequence[Row]) -> list[Wanted]:
@@ -125,4 +126,4 @@ def figure(artefact: Artefact, view: View, group: str, rows: Sequence[Row]) -> F
         drawn = heatmap.draw(chosen, view.measure)
     else:
         drawn = draw(cast(Section, RowSection(title, chosen)), view.measure)
-    return Figure(f"figure-{name}", title, name, to_svg(drawn, f"figure-{name}"))
+    return Figure(f"figure-{name}", title, name, slim(to_svg(drawn, f"figure-{name}")))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ from markupsafe import Markup
 
 from experiments import external, ledger, registry, store
 from experiments.claims.types import Label
-from experiments.render import export, latex
+from experiments.render import embed, export, latex
 from experiments.render.figures import Figure, draw_all, wanted
 from experiments.render.tables import Table, differences, groups, pivot, printed
 from experiments.statistics import REPRODUCED
-from experiments.types import ROW_FIELDS, Artefact, ExperimentError, Row
+from experiments.types import Artefact, ExperimentError, Row
 from solarjax.report.render import template
 from solarjax.report.stored import write_text
 
@@ -122,23 +121,8 @@ def interval_text(claim: dict[str, Any]) -> str:
 def _context(
     claims: Sequence[dict[str, Any]], blocks: Sequence[Block], results: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    shown = {
-        (block.artefact.id, cell.row)
-        for block in blocks
-        for table in block.tables
-        for line in table.rows
-        for cell in line
-        if cell.row
-    } | {tuple(name.split(":", 1)) for claim in claims for name in claim["rows"]}
-    data = {
-        block.artefact.id: {
-            "rows": {r.key: _compact(r) for r in block.stored.rows if (block.artefact.id, r.key) in shown},
-            "commands": {
-                name: e.get("command", "") for name, e in block.stored.record["entries"].items()
-            } | {"": block.stored.record["command"]},
-        }
-        for block in blocks
-    }  # fmt: skip
+    rows = _rows_shown(claims, blocks)
+    places = {name: {row.key: at for at, row in enumerate(held)} for name, held in rows.items()}
     counts = {str(label): sum(c["label"] == label for c in claims) for label in Label}
     entries = {e["key"]: e for block in blocks for e in block.stored.record["entries"].values()}
     return {
@@ -159,10 +143,42 @@ def _context(
         "verdict_text": verdict_text,
         "interval_text": interval_text,
         "folder": FIGURES,
-        # '<' must not end the script element that holds the data.
-        "data": json.dumps({"columns": COLUMNS, "artefacts": data}, separators=(",", ":")).replace("<", "\\u003c"),
-        "short": short,
+        "packed": embed.pack(rows, {block.artefact.id: _commands(block) for block in blocks}, _parts(blocks, places)),
+        "places": places,
+        "digits": {"page": embed.DIGITS, "stored": store.DIGITS},
+        "short": embed.short,
     }
+
+
+def _rows_shown(claims: Sequence[dict[str, Any]], blocks: Sequence[Block]) -> dict[str, list[Row]]:
+    """The rows that a table or a claim names, per artefact in stored order."""
+    named = {
+        (block.artefact.id, cell.row)
+        for block in blocks
+        for table in block.tables
+        for line in table.rows
+        for cell in line
+        if cell.row
+    } | {tuple(name.split(":", 1)) for claim in claims for name in claim["rows"]}
+    return {b.artefact.id: [r for r in b.stored.rows if (b.artefact.id, r.key) in named] for b in blocks}
+
+
+def _commands(block: Block) -> dict[str, str]:
+    """Entry -> the command that made it, '' for the one that made the rows."""
+    record = block.stored.record
+    return {name: entry.get("command", "") for name, entry in record["entries"].items()} | {"": record["command"]}
+
+
+def _parts(blocks: Sequence[Block], places: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
+    """Place on the page -> what is packed for it: the drawings, and the tables that start folded."""
+    show = template("table.html", TEMPLATES).module.show
+    found = {}
+    for block in blocks:
+        name = block.artefact.id
+        found |= {f"drawing-{picture.slug}": picture.inline() for picture in block.figures}
+        folded = [show(table, name, places[name], embed.short) for table in block.tables if not table.first]
+        found |= {f"more-{name}": "".join(folded)} if folded else {}
+    return found
 
 
 def _printed_figures(blocks: Sequence[Block]) -> dict[str, int]:
@@ -170,23 +186,3 @@ def _printed_figures(blocks: Sequence[Block]) -> dict[str, int]:
     every = {(b.artefact.id, *key[1:]) for b in blocks for key in b.artefact.published}
     good = {(b.artefact.id, r.x, r.policy, r.measure) for b in blocks for r in b.stored.rows if r.agrees == REPRODUCED}
     return {"all": len(every), "reproduced": len(every & good)}
-
-
-LAST = ("baseline", "diff", "diff_low", "diff_high", "p_value", "p_adjusted", "effect", "better", "detectable",
-        "published", "published_decimals", "gap", "gap_low", "gap_high", "gap_p", "agrees")  # fmt: skip
-COLUMNS = [*(name for name in ROW_FIELDS if name not in LAST), *LAST]
-"""Order of a row's fields in the page: what few rows have comes last, so that most rows are short."""
-
-
-def _compact(row: Row) -> list[Any]:
-    """The fields of a row in the order of `COLUMNS`, up to the last that it has; the CSV holds every digit."""
-    fields = asdict(row)
-    values = [short(fields[name]) for name in COLUMNS]
-    while values and values[-1] in (None, ""):
-        values.pop()
-    return values
-
-
-def short(value: Any) -> Any:
-    """A float with six significant digits, anything else as it is."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -36,7 +36,7 @@ class Cell(report.Cell):
 @dataclass(frozen=True)
 class Table:
     """A table and how to find it again. slug: unique on the page.  rows: the first cell names the row.
-    first: shown at once, the others on request."""
+    first: shown at once, the others on request.  shows: the field of a row that its cells show, and are sorted by."""
 
     slug: str
     title: str
@@ -44,6 +44,7 @@ class Table:
     rows: list[list[Cell]]
     notes: tuple[str, ...] = field(default=())
     first: bool = False
+    shows: str = "mean"
 
 
 def slug(*words: str) -> str:
@@ -103,8 +104,9 @@ def differences(artefact: Artefact, view: View, group: str, rows: Sequence[Row])
         )
     title = f"{view.title}: {what}" + (f", {group}" if group else "")
     return Table(
-        slug(artefact.id, view.table, view.measure, group, "difference"), title, ["", *columns], body, tuple(notes)
-    )
+        slug(artefact.id, view.table, view.measure, group, "difference"), title, ["", *columns], body, tuple(notes),
+        shows="diff",
+    )  # fmt: skip
 
 
 def printed(artefact: Artefact, stored: Stored) -> Table | None:

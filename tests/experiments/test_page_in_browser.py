@@ -4,6 +4,8 @@ A copy of the page gets two scripts, one that records errors before anything els
 and writes what it found into the document; `--dump-dom` prints that.
 """
 
+from xml.etree import ElementTree
+
 import pytest
 
 from experiments.render import page
@@ -18,8 +20,9 @@ for (const level of ["error", "warn"]) console[level] = (...words) => problems.p
 </script>"""
 
 USER = """<script>
-addEventListener("load", () => {
+addEventListener("load", async () => {
   const found = {};
+  await window.ready;
   const lines = () => [...document.querySelectorAll("#claims tbody tr")];
   const visible = () => lines().filter(r => r.offsetParent !== null).map(r => r.id);
   const form = document.getElementById("filters");
@@ -54,15 +57,25 @@ addEventListener("load", () => {
     dispatchEvent(new Event("beforeprint"));
     found.folded.push(folded());
     found.more = document.querySelectorAll("details.more figure.table").length;
+    const later = document.querySelector("details.more table[data-field=diff]");
+    later.tHead.rows[0].cells[1].querySelector("button").click();
+    const words = [...later.tBodies[0].rows].map(r => r.cells[1].textContent).filter(text => text);
+    found.later = words.map(text => parseFloat(text.replace("−", "-")));
+    const cells = [...document.querySelectorAll("[data-artefact] [data-r]")];
+    found.numbers = [cells.length, cells.filter(cell => cell.querySelector("button.number")).length];
+    const places = [...document.querySelectorAll("[data-part]")];
+    found.empty = places.filter(place => !place.querySelector("svg, table")).length;
+    found.note = document.getElementById("packed-note").offsetParent !== null;
     document.querySelectorAll("details").forEach(part => part.open = true);
     let saved = [];
     URL.createObjectURL = blob => { saved.push(blob); return "data:,"; };
     HTMLAnchorElement.prototype.click = function () { found.name = this.download; };
     document.querySelector("#cycling-cycling-hit-rate [data-csv]").click();
     document.querySelector("[data-svg]").click();
+    document.querySelector("[data-svg] + [data-csv]").click();
     found.width = [document.documentElement.scrollWidth, innerWidth];
     found.blobs = saved.map(b => [b.type, b.size]);
-    saved[0].text().then(text => { found.csv = text; finish(); });
+    Promise.all([0, 1, 2].map(at => saved[at].text())).then(texts => { found.texts = texts; finish(); });
   } catch (problem) { problems.push(String(problem.stack || problem)); finish(); }
   function finish() {
     found.problems = problems;
@@ -84,10 +97,15 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(report):
+    return tried(report, RECORDER, USER)
+
+
+def tried(report, first, last):
+    """What `last` finds on the page when `first` ran before everything else."""
     text = (report / "index.html").read_text(encoding="utf-8")
-    tried = text.replace("<head>", f"<head>{RECORDER}", 1).replace("</body>", f"{USER}</body>", 1)
-    assert tried.count(RECORDER) == tried.count(USER) == 1
-    (report / "tried.html").write_text(tried, encoding="utf-8")
+    changed = text.replace("<head>", f"<head>{first}", 1).replace("</body>", f"{last}</body>", 1)
+    assert changed.count(first) == changed.count(last) == 1
+    (report / "tried.html").write_text(changed, encoding="utf-8")
     page_of_the_test = (report / "tried.html").as_uri()
     return browser.found(report / "profile", page_of_the_test, "--virtual-time-budget=10000", "--window-size=1200,900")
 
@@ -123,10 +141,34 @@ def test_nothing_is_wider_than_the_window_with_everything_open(found):
     assert found["more"] > 5 and content <= window
 
 
+def test_what_is_packed_comes_out_whole(found):
+    cells, numbers = found["numbers"]
+    assert cells == numbers > 200 and found["empty"] == 0 and not found["note"]
+    assert found["later"] == sorted(found["later"], reverse=True) and len(set(found["later"])) > 2
+
+
 def test_data_can_be_downloaded(found):
-    lines = found["csv"].strip().splitlines()
-    assert lines[0].startswith("table,policy,measure,mean") and len(lines) > 10
-    assert found["blobs"][0][0] == "text/csv" and found["blobs"][1][0] == "image/svg+xml"
+    assert [kind for kind, _ in found["blobs"]] == ["text/csv", "image/svg+xml", "text/csv"]
+    for text in (found["texts"][0], found["texts"][2]):
+        lines = text.strip().splitlines()
+        assert lines[0].startswith("table,policy,measure,mean") and len(lines) > 10
+    drawing = ElementTree.fromstring(found["texts"][1])
+    assert drawing.tag.endswith("svg") and len(list(drawing.iter())) > 50
+
+
+def test_a_browser_that_cannot_unpack_says_so_and_has_the_ledger(report):
+    last = """<script>addEventListener("load", () => ready.catch(() => {
+      document.querySelector("#filters input[value='not run']").click();
+      const box = document.createElement("pre");
+      box.id = "found";
+      const lines = [...document.querySelectorAll("#claims tbody tr")];
+      const note = !document.getElementById("packed-note").hidden;
+      const texts = [...document.querySelectorAll("[data-artefact] [data-r]")].map(cell => cell.textContent);
+      box.textContent = JSON.stringify({ note, texts, lines: lines.filter(line => !line.hidden).length });
+      document.body.append(box);
+    }));</script>"""
+    held = tried(report, "<script>delete window.DecompressionStream;</script>", last)
+    assert held["note"] and 0 < held["lines"] < 37 and len(held["texts"]) > 50 and all(held["texts"])
 
 
 @pytest.mark.parametrize(("name", "width", "dark"), [("desk", 1200, False), ("phone", 390, True)])
@@ -139,6 +181,7 @@ def test_a_screenshot_is_kept(report, name, width, dark):
     target.unlink(missing_ok=True)
     browser.chromium(
         f"--user-data-dir={report / 'profile'}", f"--window-size={width},1600", f"--screenshot={target}",
+        "--virtual-time-budget=10000",
         *(["--blink-settings=preferredColorScheme=0"] if dark else []), (report / "index.html").as_uri(),
     )  # fmt: skip
     data = target.read_bytes()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments import published, store
-from experiments.render import page
+from experiments.render import embed, page
 from experiments.render.latex import document, escape, latex
 from experiments.render.tables import Cell, Table
 from experiments.types import ExperimentError
@@ -37,20 +37,47 @@ def test_the_page_needs_no_network(html):
 
 
 def test_every_number_on_the_page_names_a_stored_row(out, html):
-    data = json.loads(re.search(r'id="rows">(.*?)</script>', html, re.DOTALL).group(1))
-    shown = re.findall(r'<table data-artefact="(\w+)">(.*?)</table>', html, re.DOTALL)
+    data = packed(html)
+    shown = re.findall(
+        r'<table data-artefact="(\w+)" data-field="(\w+)">(.*?)</table>',
+        html + "".join(data["parts"].values()),
+        re.DOTALL,
+    )
     count = 0
-    for artefact, body in shown:
-        for key in re.findall(r'data-row="([^"]*)"', body):
-            key = key.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
-            # Trailing empty fields are left out.
-            values = dict(zip(data["columns"], data["artefacts"][artefact]["rows"][key], strict=False))
-            assert values["policy"] in key and data["artefacts"][artefact]["commands"][values["entry"]]
+    for artefact, field, body in shown:
+        held = data["artefacts"][artefact]
+        stored_rows = {r.key: r for r in store.load_artefact(out, artefact).rows}
+        for at, text in re.findall(r'data-r="(\d+)">([^<]*)<', body):
+            row = stored_rows[held["keys"][int(at)]]
+            value = held["fields"][field][int(at)]
+            assert value == embed.short(getattr(row, field)) and held["commands"][row.entry]
+            number = re.match(r"[+−]?[\d.]+", text)
+            assert number is None or abs(float(number[0].replace("−", "-")) - value) < 0.006, (row.key, text)
             count += 1
     assert count > 200
+    assert {field for _, field, _ in shown} == {"mean", "diff"}
+
+
+def packed(html):
+    return embed.unpack(re.search(r'id="packed">(.*?)</script>', html, re.DOTALL).group(1))
+
+
+def test_the_rows_of_the_page_are_the_stored_ones_with_six_digits(out, html):
     rows = {r.key: r for r in store.load_artefact(out, "cycling").rows}
-    embedded = data["artefacts"]["cycling"]["rows"]["cycling//5/solar_a/hit_rate"]
-    assert embedded[data["columns"].index("mean")] == rows["cycling//5/solar_a/hit_rate"].mean
+    held = packed(html)["artefacts"]["cycling"]
+    for at, key in enumerate(held["keys"]):
+        for name, values in held["fields"].items():
+            wanted = getattr(rows[key], name)
+            close = isinstance(wanted, float) and values[at] == pytest.approx(wanted, rel=5e-6)
+            assert close or values[at] == (wanted if wanted != "" else None), (key, name)
+
+
+def test_every_claim_leads_to_a_row_that_is_there(out, html):
+    data = packed(html)
+    named = re.findall(r'data-of="(\w+)" data-r="(\d+)">([^<]*)<', html)
+    assert len(named) > 100
+    for artefact, at, text in named:
+        assert f"{artefact}:{data['artefacts'][artefact]['keys'][int(at)]}" == text
 
 
 def test_an_edited_row_changes_the_page(out, tmp_path, html):

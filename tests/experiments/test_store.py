@@ -107,12 +107,29 @@ def test_rows_of_one_name_are_refused(tmp_path, quiet):
         runner.run([twice], Context(), tmp_path, quiet.append)
 
 
-def test_rows_survive_the_file():
+def test_rows_survive_the_file_with_nine_digits():
     rows = [
         Row("t", 'a "b", c', "m", 0.1 + 0.2, group="g\nh", x=1 / 3, capacity=7, n=3, p_value=1e-300, agrees="x"),
+        Row("t", "large", "m", 123456789012.0, x=10.0, capacity=1234567890123, diff=-2 / 3e7, p_value=0.0),
         Row("t", "empty", "m", None),
     ]
-    assert store.parse_rows(store.rows_text(rows), "here") == rows
+    text = store.rows_text(rows)
+    held = store.parse_rows(text, "here")
+    assert [r.policy for r in held] == [r.policy for r in rows] and held[0].group == "g\nh" and held[2] == rows[2]
+    assert (held[0].mean, held[0].x, held[0].p_value, held[0].capacity) == (0.3, 0.333333333, 1e-300, 7)
+    assert (held[1].mean, held[1].diff, held[1].capacity) == (123456789000.0, -6.66666667e-08, 1234567890123)
+    assert isinstance(held[1].x, float) and held[1].p_value == 0.0
+    assert store.rows_text(held) == text
+
+
+def test_rows_stored_with_every_digit_are_read_as_they_are(tmp_path):
+    text = store.rows_text([Row("t", "p", "m", 0.5)]).replace(",0.5,", ",0.30000000000000004,")
+    assert store.parse_rows(text, "here")[0].mean == 0.1 + 0.2
+
+
+def test_provenance_says_how_many_digits_rows_have(tmp_path):
+    store.save_artefact(tmp_path, "fake", [], {"status": "done", "entries": {}})
+    assert store.load_artefact(tmp_path, "fake").record["digits"] == store.DIGITS == 9
 
 
 @pytest.mark.parametrize(("text", "says"), [("a,b\n1,2\n", "columns"), ("", "columns"), (None, "line 2")])
