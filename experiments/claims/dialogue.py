@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from experiments import published
 from experiments.claims.figures import Figures
@@ -11,6 +12,8 @@ from experiments.claims.types import Label, Part, Verdict, combine, near, sign
 from experiments.types import Row
 
 SOLAR, SOLAR_A = "solar(signal=miss)", "solar_a(signal=miss)"
+REPLAY = "replay-"
+"""How the ids of a replay's rows begin."""
 CONTROLS = ("bernoulli", "keep_first", "reservoir", "random")
 LLM = "Answer F1 needs a live language model: `solarjax replay` makes those rows. Here: retrieval of the evidence."
 
@@ -138,8 +141,10 @@ def s24(figures: Figures) -> Verdict:
         grows = True if low > 0 else False if high < 0 else None
         parts.append(Part(f"K* grows with the working set ({row.policy})", grows, f"exponent {difference(row)}"))
     label, condition = combine(parts)
-    return Verdict(label, found[0] if found else None, "first transition found", None, condition, parts,
-                   note=f"{LLM} A transition is a change of the mean from above to below FIFO.")  # fmt: skip
+    return with_replay(figures, "S24", Verdict(
+        label, found[0] if found else None, "first transition found", None, condition, parts,
+        note=f"{LLM} A transition is a change of the mean from above to below FIFO.",
+    ))  # fmt: skip
 
 
 def s25(figures: Figures) -> Verdict:
@@ -171,20 +176,24 @@ def rate(row: Row) -> str:
 
 
 def with_replay(figures: Figures, claim: str, own: Verdict) -> Verdict:
-    """The verdict with the replay's rows as further parts, where there are any."""
-    from dataclasses import replace
+    """The verdict with rows from outside that name the claim as further parts, where there are any.
 
+    Rows of a replay are told by their id (`scripts/replay/summary.py`); what each says of its model and its power is
+    added to the note, once.
+    """
     results = figures.external(claim)
     if not results:
         return own
     extra = [
-        Part(f"answer F1: {r['id']}", {"holds": True, "refuted": False}.get(str(r["verdict"])),
+        Part(("answer F1: " if str(r["id"]).startswith(REPLAY) else "") + str(r["id"]),
+             {"holds": True, "refuted": False}.get(str(r["verdict"])),
              f"{r['figure_name']} {r['figure']:.4g} {r['interval'] or ''}")
         for r in results
     ]  # fmt: skip
     parts: Sequence[Part] = [*own.parts, *extra]
     label, condition = combine(parts)
-    return replace(own, label=label, condition=condition, parts=parts)
+    notes = dict.fromkeys(n for n in (own.note, *(str(r.get("notes") or "") for r in results)) if n)
+    return replace(own, label=label, condition=condition, parts=parts, note=" ".join(notes))
 
 
 __all__ = ["Label", "s09", "s21", "s22", "s23", "s24", "s25"]

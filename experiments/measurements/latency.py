@@ -1,4 +1,7 @@
-"""Time of one decision on the online path, warm: from the arrays of a request to the arrays of a decision."""
+"""Time of one decision of a live replay, warm: the question's look-up, then policy and write.
+
+Nothing is known of relevance here, so the quality of a retrieval is its best cosine, clipped to [0, 1].
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import jax
 import numpy as np
 import xarray as xr
 
-from experiments.measurements.online import online
 from solarjax.policies.registry import parse_cases
+from solarjax.replay.stepper import Decided, Stepper, lane_key
 
 WARM = 50
 """Decisions on the full cache before the clock starts."""
@@ -26,28 +29,23 @@ def measure(config: Mapping[str, Any]) -> xr.Dataset:
     Returns:
       `latency_ms [policy, decision]`, `written [policy, decision]`, and `compile_s [policy]`.
     """
+    # As `solarjax replay` does: a decision is shorter than a change of threads. Without effect if jax runs already.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     cases, _ = parse_cases(config["policies"])
     capacity, dim, decisions = int(config["capacity"]), int(config["dim"]), int(config["decisions"])
     rng = np.random.default_rng(int(config["root_seed"]))
     total = capacity + WARM + decisions
     centres = rng.normal(size=(int(config["topics"]), dim))
     items, queries = (_unit(centres[rng.integers(0, len(centres), total)], rng) for _ in range(2))
-    key = jax.random.key_data(jax.random.key(int(config["root_seed"])))
+    key = lane_key(int(config["root_seed"]), "latency", 0)
     milliseconds, written, compiling = [], [], []
     for case in cases:
-        cache, step = online(case, capacity, dim, int(config["k"]), key)
         start = time.perf_counter()
-        run = jax.jit(step, donate_argnums=0).lower(cache, queries[0], items[0], np.int32(0)).compile()
+        stepper = Stepper(case, capacity, total, dim, key, k=int(config["k"]))
         compiling.append(time.perf_counter() - start)
-        cache = jax.tree.map(lambda x: x.copy(), cache)
-        times, stored = [], []
-        for t in range(total):
-            start = time.perf_counter()
-            cache, decided = jax.block_until_ready(run(cache, queries[t], items[t], np.int32(t)))
-            times.append(1e3 * (time.perf_counter() - start))
-            stored.append(bool(decided.written))
-        milliseconds.append(times[-decisions:])
-        written.append(stored[-decisions:])
+        done = decide(stepper, queries, items)[-decisions:]
+        milliseconds.append([1e3 * one.seconds for one in done])
+        written.append([one.admitted for one in done])
     return xr.Dataset(
         {
             "latency_ms": (("policy", "decision"), np.asarray(milliseconds)),
@@ -57,6 +55,15 @@ def measure(config: Mapping[str, Any]) -> xr.Dataset:
         {"policy": [case.label for case in cases], "decision": np.arange(decisions)},
         {"device": str(jax.devices()[0].device_kind)},
     )
+
+
+def decide(stepper: Stepper, queries: np.ndarray, items: np.ndarray) -> list[Decided]:
+    """One decision for each row of `queries [T, D] f32` and `items [T, D] f32`, in order."""
+    out = []
+    for query, item in zip(queries, items, strict=True):
+        found = stepper.look(query)
+        out.append(stepper.decide(item, float(np.clip(found.cosine[0], 0, 1))))
+    return out
 
 
 def _unit(centres: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 from experiments import beyond
 from experiments.artefacts import admission_only, feedback, latency, sensitivity
-from experiments.measurements import grid, online, stale_pools
+from experiments.measurements import grid, stale_pools
+from experiments.measurements.latency import decide
 from experiments.types import Context
 from solarjax.cli.job import Job
 from solarjax.cli.sources import SourceSpec
 from solarjax.core.trace import StepMode, Trace
 from solarjax.policies.registry import POLICIES, case, parse_cases
+from solarjax.replay.stepper import Stepper, lane_key
 from tests.oracles import simulate
 
 SMALL = ("n_topics=4", "items_per_topic=2", "n_steps=40", "dim=16", "min_sep=0.2")
@@ -112,7 +113,7 @@ def test_stale_pools_agree_with_the_engine() -> None:
 
 
 @pytest.mark.parametrize("name", ["arc", "solar_a(fill=free)"])
-def test_the_online_path_decides_as_the_oracle(name: str) -> None:
+def test_what_is_timed_decides_as_the_oracle(name: str) -> None:
     """One request at a time, with the best cosine as quality: the plain-Python simulation's decisions."""
     rng = np.random.default_rng(5)
     steps, dim, capacity = 60, 8, 6
@@ -127,14 +128,10 @@ def test_the_online_path_decides_as_the_oracle(name: str) -> None:
     chosen = parse_cases(name)[0][0]
     params = dict(chosen.static) | dict(chosen.traced)
     expected = simulate(trace, chosen.name, params, capacity=capacity, quality="max_similarity")
-    cache, step = online.online(chosen, capacity, dim, 3, jax.random.key_data(jax.random.key(0)))
-    run, held = jax.jit(step), [-1] * capacity
-    for t, want in enumerate(expected):
-        cache, got = run(cache, queries[t], items[t], np.int32(t))
-        seen = [held[s] for s in np.asarray(got.slots) if s >= 0]
-        assert (seen, bool(got.written)) == (want.retrieved, want.admitted), t
-        assert int(got.evicted) == (-1 if want.evicted is None else want.evicted)
-        held = np.asarray(cache.ids).tolist()
+    stepper = Stepper(chosen, capacity, steps, dim, lane_key(0, "latency", 0))
+    for t, (want, got) in enumerate(zip(expected, decide(stepper, queries, items), strict=True)):
+        assert got.admitted == want.admitted, t
+        assert got.evicted == (-1 if want.evicted is None else want.evicted), t
     assert sum(s.evicted is not None for s in expected) > 3
 
 

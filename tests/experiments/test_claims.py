@@ -129,11 +129,17 @@ def test_theory_rows_enter_the_ledger(out, tmp_path):
     assert "data" not in json.loads((out / "external" / "theory.json").read_text())[0]
 
 
-def test_replay_rows_join_a_retrieval_verdict(out, tmp_path):
-    replay = {**RESULT, "id": "replay_gap", "source": "S22", "verdict": "refuted", "figure_name": "F1 gap"}
-    external.take(stored.dump(tmp_path / "replay.json", [replay]), out)
-    row = verdicts(out)["S22"]
-    assert row["label"] == "holds under" and row["parts"][-1]["text"] == "answer F1: replay_gap"
+@pytest.mark.parametrize("claim", ["S21", "S22", "S23", "S24", "S25"])
+def test_replay_rows_join_a_retrieval_verdict(out, tmp_path, claim):
+    """With what they say of the model; a row of another check is not taken for answers."""
+    plain = verdicts(out)[claim]
+    replay = {**RESULT, "id": f"replay-{claim}", "source": claim, "verdict": "refuted", "notes": "a small model"}
+    theory = {**RESULT, "id": "synergy", "source": claim, "notes": ""}
+    external.take(stored.dump(tmp_path / "rows.json", [replay, theory]), out)
+    row = verdicts(out)[claim]
+    assert plain["label"] == "holds" and row["label"] == "holds under"
+    assert [part["text"] for part in row["parts"][-2:]] == [f"answer F1: replay-{claim}", "synergy"]
+    assert row["note"] == f"{plain['note']} a small model".strip()
 
 
 @pytest.mark.parametrize(
