@@ -4,7 +4,7 @@
     scripts/bench_replay --policies fifo,solar,arc --capacity 100 --dim 384
     scripts/bench_replay --url http://127.0.0.1:8000 --model smollm2     # also requests per second of a real server
 
-Prints one JSON line a measurement.
+Prints one JSON line a measurement; `--out FOLDER` also keeps them in bench.json.
 
 `client`: `--concurrency` callers ask a stand-in server in a process of its own, which sleeps as long as a real one was
 seen to compute (0.87 ms a prompt token + 45 ms a token of the answer) and counts its own time per request.
@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import json
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -102,10 +103,10 @@ def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any
     import numpy as np
 
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # as `solarjax replay` does
-    from solarjax.policies.registry import parse_cases
+    from solarjax.replay.plan import replay_cases
     from solarjax.replay.stepper import Stepper, lane_key
 
-    cases, _ = parse_cases(policy)
+    cases = replay_cases(policy)
     warm = 2 * capacity
     draw = np.random.default_rng(0)
     vectors = draw.normal(size=(2, warm + steps, dim)).astype(np.float32)
@@ -114,17 +115,21 @@ def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any
     began = time.perf_counter()
     stepper = Stepper(cases[0], capacity, warm + steps, dim, lane_key(0, "bench", 0), feedback="liked")
     compiled = time.perf_counter() - began
-    wall, cpu = [], []
+    wall, cpu, sizes, changed = [], [], [], []
     for query, item, score in zip(*vectors, quality, strict=True):
         c = time.process_time()
         stepper.look(query)
-        wall.append(stepper.decide(item, float(score)).seconds)
+        decided = stepper.decide(item, float(score))
+        wall.append(decided.seconds)
+        sizes.append(decided.size)
+        changed.append(decided.admitted)
         cpu.append(time.process_time() - c)
     p50, p99 = np.percentile(wall[warm:], [50, 99]) * 1e3
     return {
         "measured": "decision", "policy": policy, "capacity": capacity, "dim": dim, "steps": steps,
         "p50_ms": round(float(p50), 4), "p99_ms": round(float(p99), 4), "min_ms": round(min(wall[warm:]) * 1e3, 4),
         "cpu_p50_ms": round(float(np.percentile(cpu[warm:], 50)) * 1e3, 4), "compile_s": round(compiled, 2),
+        "size": sizes[-1], "changes_per_decision": round(float(np.mean(changed[warm:])), 3),
     }  # fmt: skip
 
 
@@ -152,19 +157,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--concurrency", default="16", help="comma-separated")
     parser.add_argument("--requests", type=int, default=96)
-    parser.add_argument("--policies", default="fifo,solar")
+    parser.add_argument("--policies", default="fifo,solar,solar(fill=free)")
     parser.add_argument("--capacity", type=int, default=100)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--url", help="a real server; without it only the stand-in")
     parser.add_argument("--model", default="smollm2-135m-instruct")
+    parser.add_argument("--out", type=Path, help="folder in which bench.json keeps them, with what they ran on")
     at = parser.parse_args()
+    measured: list[dict[str, Any]] = []
+
+    def say(row: dict[str, Any]) -> None:
+        measured.append(row)
+        print(json.dumps(row), flush=True)
+
+    began = time.perf_counter()
     for concurrency in map(int, at.concurrency.split(",")):
-        print(json.dumps(client_overhead(concurrency, at.requests)), flush=True)
+        say(client_overhead(concurrency, at.requests))
         if at.url:
-            print(json.dumps(throughput(at.url, at.model, concurrency, 2 * concurrency)), flush=True)
+            say(throughput(at.url, at.model, concurrency, 2 * concurrency))
     for policy in at.policies.split(","):
-        print(json.dumps(decisions(policy, at.capacity, at.dim, at.steps)), flush=True)
+        say(decisions(policy, at.capacity, at.dim, at.steps))
+    if at.out:
+        from solarjax import provenance
+        from solarjax.report.stored import write_text
+
+        command = shlex.join(["scripts/bench_replay", *sys.argv[1:]])
+        config = {name: value for name, value in vars(at).items() if name != "out"}
+        record = provenance.collect(config, command, time.perf_counter() - began) | {"measured": measured}
+        at.out.mkdir(parents=True, exist_ok=True)
+        write_text(at.out / "bench.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":
