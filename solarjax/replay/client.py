@@ -36,7 +36,8 @@ class Client:
       concurrency: most requests in flight; further callers wait, which is what keeps a long replay from queueing
         everything at the server at once.
       timeout_s: most seconds of one try, from sending to the end of the answer.
-      first_byte_s: most seconds until the body begins.
+      first_byte_s: most seconds until the body begins; None is `timeout_s`. The body begins with the first token, so
+        this bounds the server's queue and the reading of the prompt together.
       retries: most further tries after a transient failure (after a time-out: one).
       cache: answers kept on disk; without it every call asks.
       api_key: None reads $SOLARJAX_API_KEY, then $OPENAI_API_KEY. It is sent to the server, and goes nowhere else.
@@ -55,7 +56,7 @@ class Client:
         *,
         concurrency: int = 16,
         timeout_s: float = 120.0,
-        first_byte_s: float = 60.0,
+        first_byte_s: float | None = None,
         retries: int = 5,
         cache: ResponseCache | None = None,
         api_key: str | None = None,
@@ -67,6 +68,7 @@ class Client:
             raise errors.BadOption(f"concurrency is {concurrency}; it must be at least 1")
         if retries < 0:
             raise errors.BadOption(f"retries is {retries}; it must not be negative")
+        first_byte_s = timeout_s if first_byte_s is None else first_byte_s
         for name, value in (("timeout_s", timeout_s), ("first_byte_s", first_byte_s)):
             if not value > 0:
                 raise errors.BadOption(f"{name} is {value}; it must be positive")

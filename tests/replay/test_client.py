@@ -157,6 +157,19 @@ def test_a_hanging_server_is_left_after_one_more_try(kind, said):
     assert len(server.asked) == 2
 
 
+def test_a_first_token_may_take_as_long_as_the_whole_answer(monkeypatch):
+    """The body begins after the server's queue and the prompt; a limit above a minute must hold for these too."""
+    limits, timeout = [], asyncio.timeout
+
+    def noted(seconds):
+        limits.append(seconds)
+        return timeout(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    ask(StandIn(), timeout_s=300.0)
+    assert 300.0 in limits and 60.0 not in limits
+
+
 def test_the_first_byte_limit_ends_with_the_first_byte():
     """An answer that takes longer than `first_byte_s` in all is none too slow."""
     completion = ask(StandIn(answer=lambda prompt: "a b c d", token_s=0.15), first_byte_s=0.3, timeout_s=10.0)
