@@ -52,14 +52,16 @@ STEP: dict[str, tuple[str, str, str]] = {
     "step_decision_s": ("decision_s", "policy look-up and decision", "s"),
     "step_size": ("size", "residents after the step", "items"),
     "step_admitted": ("admitted", "1 if the experience was written", _PER),
-    "step_order": ("order", "place in the order of all requests", _PER),
+    "step_order": ("order", "place in the plan's order of all requests, kept within a session", _PER),
+    "step_sent": ("sent", "number of the request, counted as it was made, over all sessions", _PER),
 }
 """Per question: name -> (field of the record, long name, unit)."""
 MEASURED = frozenset(
     """ttft_ms itl_ms cached_share decision_ms_p50 decision_ms_p99 step_ttft_s step_itl_s step_cached_tokens
-    step_decision_s""".split()
+    step_decision_s step_sent""".split()
 )
-"""What differs between two runs of the same replay even on the same server: times, and the state of its cache."""
+"""What differs between two runs of the same replay even on the same server: times, how sessions interleave, and the
+state of the server's cache."""
 
 
 def assemble(plan: Plan, records: Sequence[Mapping[str, Any]], attrs: Mapping[str, Any]) -> xr.Dataset:
@@ -144,7 +146,7 @@ def _run(rows: Sequence[Mapping[str, Any]], repeated: set[tuple], like_at: float
 def _steps(rows: Sequence[Mapping[str, Any]], steps: int) -> dict[str, np.ndarray]:
     out = {}
     for name, (key, _, _) in STEP.items():
-        if key in rows[0]:
+        if any(key in r for r in rows):
             out[name] = np.full(steps, np.nan)
             out[name][: len(rows)] = _column(rows, key)
     scored = np.zeros(steps)
@@ -215,7 +217,8 @@ def _place(record: Mapping[str, Any]) -> tuple:
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
-    return np.array([np.nan if r[name] is None else float(r[name]) for r in rows])
+    # A replay continued from an older journal has records without what is recorded since.
+    return np.array([np.nan if r.get(name) is None else float(r[name]) for r in rows])
 
 
 def _mean(values: np.ndarray) -> float:

@@ -1,9 +1,13 @@
-"""The on-policy loop of spec 5: retrieve, ask, score, learn; many lanes at once, in one fixed order.
+"""The on-policy loop of spec 5: retrieve, ask, score, learn; many lanes at once.
 
 Rounds. A session's lanes take their first question together, then their second ... Within a round the questions are
-independent and go to the server in the order of `Plan`; the next round starts when all are answered. So the order of
-requests depends on the plan alone, lanes that ask the same question share its prefix on the server, and lanes with the
-same prompt share one answer. A few sessions run side by side, so that the server has work while a round ends.
+independent and go to the server in the order of `Plan`; the next round starts when all are answered. So lanes that ask
+the same question share its prefix on the server, and lanes with the same prompt share one answer. A few sessions run
+side by side, so that the server has work while a round ends.
+
+Within a session the order of requests is fixed: it depends on the plan alone (`order` of a record). How the sessions
+that run side by side interleave depends on the server's speed; it is recorded (`sent`: the number of the request,
+counted as it is handed to the client, over all processes that worked on the replay).
 
 Every settled question is in the journal before its lane goes on. On any error the answers that came are recorded first.
 """
@@ -11,8 +15,9 @@ Every settled question is in the journal before its lane goes on. On any error t
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -96,6 +101,7 @@ class Loop:
         self.version = ""  # of the server, once it is known; part of every record
         self.progress = Progress(plan.total())
         self._recorded = by_lane(journal.records)
+        self._sent = itertools.count(1 + max((int(r.get("sent", -1)) for r in journal.records), default=-1))
         lanes = max(1, len(plan.lanes()))
         self._side_by_side = asyncio.Semaphore(max(1, min(len(plan.sessions), -(-2 * concurrency // lanes))))
         self._embedding = asyncio.Lock()
@@ -168,25 +174,24 @@ class Loop:
         asked = [built[wait.question, wait.experiences] for wait in pending]
         answers = await asyncio.gather(*(self._ask(prompt) for prompt in asked), return_exceptions=True)
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
-        came = [i for i, answer in enumerate(answers) if isinstance(answer, Completion)]
-        learned = {i: lanes[i].learn(pending[i], answers[i].text) for i in came}  # type: ignore[union-attr]
+        came = {i: answer for i, answer in enumerate(answers) if not isinstance(answer, BaseException)}
+        learned = {i: lanes[i].learn(pending[i], answer.text) for i, (_, answer) in came.items()}
         texts = list(dict.fromkeys(one.experience for one in learned.values()))
         vectors = dict(zip(texts, await self._embed(texts), strict=True)) if texts else {}
-        for i in came:
-            answer = answers[i]
-            assert isinstance(answer, Completion)
+        for i, (sent, answer) in came.items():
             record = lanes[i].settle(pending[i], learned[i], vectors[learned[i].experience])
-            record |= {"order": base + lanes[i].lane.number, "server": self.version, **_measured(asked[i], answer)}
+            record |= {"order": base + lanes[i].lane.number, "sent": sent, "server": self.version}
+            record |= _measured(asked[i], answer)
             self.journal.append(record)
             self.progress.count(record, resumed=False)
         if failed:
             raise failed[0]
 
-    def _ask(self, prompt: Built) -> Awaitable[Completion]:
-        sampling = self.plan.settings.sampling
+    async def _ask(self, prompt: Built) -> tuple[int, Completion]:
+        sampling, sent = self.plan.settings.sampling, next(self._sent)
         if self.plan.settings.chat:
-            return self.client.chat(prompt.messages, sampling)
-        return self.client.complete(prompt.text, sampling)
+            return sent, await self.client.chat(prompt.messages, sampling)
+        return sent, await self.client.complete(prompt.text, sampling)
 
     async def _embed(self, texts: list[str]) -> np.ndarray:
         async with self._embedding:  # one at a time: the encoder has no cores to spare for two

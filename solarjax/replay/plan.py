@@ -1,4 +1,4 @@
-"""What a replay runs, as a value: settings, the lanes, and the fixed order of all requests."""
+"""What a replay runs, as a value: settings, the lanes, and the order of requests."""
 
 from __future__ import annotations
 
@@ -85,10 +85,11 @@ class Lane:
 
 @dataclass(frozen=True)
 class Plan:
-    """Sessions x policies x capacities x seeds under settings; the order of requests follows from it.
+    """Sessions x policies x capacities x seeds under settings; the order of requests within a session follows from it.
 
     Order: session by session; within one, the first question of every lane, then the second, and so on; lanes by seed,
-    then capacity, then policy, so that lanes which ask the same question come together and share its prefix.
+    then capacity, then policy, so that lanes which ask the same question come together and share its prefix. Sessions
+    may run side by side; how they interleave is recorded by the loop.
     """
 
     sessions: tuple[ReplaySession, ...]

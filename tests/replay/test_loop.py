@@ -1,5 +1,6 @@
 """The loop: order, feedback, resuming after SIGKILL at random points, and errors on the way."""
 
+import asyncio
 import json
 import os
 import random
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,12 +30,12 @@ def whole(tmp_path_factory):
 def same(records):
     """Records without what differs between runs, in the fixed order."""
     return [
-        {k: v for k, v in r.items() if k not in ("decision_s", "from_cache")}
+        {k: v for k, v in r.items() if k not in ("decision_s", "from_cache", "sent")}
         for r in sorted(records, key=lambda r: r["order"])
     ]
 
 
-def test_every_lane_asks_every_question_once_in_the_fixed_order(whole):
+def test_every_lane_asks_every_question_once(whole):
     what, records, _ = whole
     assert sorted(r["order"] for r in records) == list(range(what.total()))
     lanes = {}
@@ -46,6 +48,50 @@ def test_every_lane_asks_every_question_once_in_the_fixed_order(whole):
         # What is retrieved was asked before in this lane, and capacity 2 holds.
         assert all(p < r["position"] for r in rows for p in r["retrieved"])
         assert all(r["size"] <= 2 and len(r["retrieved"]) <= 2 for r in rows)
+
+
+class Numbered(Model):
+    """Says in its answer the how-manieth question it was; early ones take longest, so answers come in another order."""
+
+    async def chat(self, messages, sampling):
+        number = len(self.asked)
+        done = await super().chat(messages, sampling)
+        await asyncio.sleep(0.002 * (number % 3 == 0))
+        return replace(done, text=f"number {number}")
+
+
+def test_the_model_of_one_session_is_asked_in_the_recorded_order(tmp_path):
+    records = replay(tmp_path / FILE, plan(names=("a",)), Numbered())
+    by_order = sorted(records, key=lambda r: r["order"])
+    assert [r["text"] for r in by_order] == [f"number {i}" for i in range(32)]
+    assert [r["sent"] for r in by_order] == list(range(32))
+
+
+def test_across_sessions_the_order_is_what_happened(tmp_path):
+    what = plan()
+    records = replay(tmp_path / FILE, what, Numbered())
+    assert [r["text"] for r in sorted(records, key=lambda r: r["sent"])] == [f"number {i}" for i in range(64)]
+    for name in ("a", "b"):
+        own = [r for r in records if r["session"] == name]
+        assert sorted(own, key=lambda r: r["sent"]) == sorted(own, key=lambda r: r["order"])
+    # The sessions run side by side, so the plan's order is not what happened.
+    assert [r["sent"] for r in sorted(records, key=lambda r: r["order"])] != list(range(64))
+    data = dataset.assemble(what, records, {})
+    held = data["step_sent"].sel(trace="b", policy="lru", capacity=2, seed=1).values
+    assert list(held) == [r["sent"] for r in records if (r["session"], r["policy"], r["seed"]) == ("b", "lru", 1)]
+
+
+def test_a_continued_replay_goes_on_counting(tmp_path, whole):
+    what, records, _ = whole
+    path = tmp_path / FILE
+    old = [{k: v for k, v in r.items() if k != "sent"} for r in records[:5]]
+    path.write_text("\n".join(map(json.dumps, [{"config": CONFIG}, *old, *records[5:30]])) + "\n")
+    again = replay(path, what, Model())
+    last = max(r["sent"] for r in records[:30])
+    assert sorted(r["sent"] for r in again[30:]) == [last + i for i in range(1, 35)]
+    # What an older journal lacks is missing in the dataset, and nothing else is.
+    sent = dataset.assemble(what, again, {})["step_sent"].values
+    assert np.isnan(sent).sum() == 5
 
 
 def test_seeds_order_questions_differently_and_policies_of_a_seed_alike(whole):
