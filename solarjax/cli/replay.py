@@ -59,6 +59,9 @@ def replay(
     against: Annotated[
         Path | None, typer.Option(help="Shadow mode: an on-policy result to correlate the proxy with.")
     ] = None,
+    recorded: Annotated[
+        Path | None, typer.Option(help="Frozen mode: folder with the recording to study; complete, it needs no server.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and stop.")] = False,
     speed: Annotated[float, typer.Option(help="Dry run: prompt tokens a second of the server.")] = 1500.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table, no progress.")] = False,
@@ -72,6 +75,8 @@ def replay(
     Examples:
       solarjax replay --locomo locomo10.json --server http://127.0.0.1:8000 --model smollm2 \\
         --policies fifo,solar --capacities 10 --seeds 3 --sessions conv-26 --limit 40 --out runs/replay
+      solarjax replay --locomo locomo10.json --mode frozen --recorded runs/frozen --model smollm2 \\
+        --policies lru,solar --capacities 10,20 --seeds 3 --out runs/frozen-lru
       solarjax replay --locomo locomo10.json --mode shadow --against runs/replay --policies fifo,solar \\
         --capacities 10 --seeds 3 --sessions conv-26 --limit 40 --out runs/shadow
     """
@@ -81,7 +86,7 @@ def replay(
 
     from solarjax.cli import runtime
     from solarjax.replay.completion import Sampling
-    from solarjax.replay.plan import SHADOW, Plan, Settings, replay_cases
+    from solarjax.replay.plan import FROZEN, SHADOW, Plan, Settings, replay_cases
     from solarjax.replay.traces import choose
 
     if api not in ("chat", "completions"):
@@ -104,7 +109,9 @@ def replay(
     )  # fmt: skip
     if mode != SHADOW and not model:
         raise UserError(f"--mode {mode} asks a model: name it with --model")
-    if mode != SHADOW and not dry_run and not server:
+    if recorded is not None and mode != FROZEN:
+        raise UserError(f"--recorded only applies to --mode {FROZEN}")
+    if mode not in (SHADOW, FROZEN) and not dry_run and not server:
         raise UserError(f"--mode {mode} asks a model: give the address of its server with --server")
     if out is None and not dry_run:
         raise UserError("--out is needed: a replay keeps its answers there")
@@ -133,7 +140,9 @@ def replay(
 
     command = shlex.join(["solarjax", *sys.argv[1:]])
     with progress(quiet) as tell:
-        outcome = asyncio.run(run.execute(plan, source, encode, out, remote, command=command, tell=tell))
+        outcome = asyncio.run(
+            run.execute(plan, source, encode, out, remote, recorded=recorded, command=command, tell=tell)
+        )
     if against is not None:
         _correlate(against, outcome, out, quiet)
     if not quiet:

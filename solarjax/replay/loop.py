@@ -25,6 +25,7 @@ import numpy as np
 
 from solarjax.replay.completion import Completion
 from solarjax.replay.corpus import Corpus, Encode
+from solarjax.replay.errors import ReplayError
 from solarjax.replay.journal import Journal
 from solarjax.replay.lane import LiveLane, Pending, by_lane
 from solarjax.replay.plan import Plan
@@ -37,6 +38,16 @@ class Chat(Protocol):
 
     async def chat(self, messages: Any, sampling: Any) -> Completion: ...
     async def complete(self, prompt: str, sampling: Any) -> Completion: ...
+
+
+class Nobody:
+    """The client of a replay whose questions are all recorded."""
+
+    async def chat(self, messages: Any, sampling: Any) -> Completion:
+        """Refuses."""
+        raise ReplayError("a replay that is recorded completely asks nothing")
+
+    complete = chat
 
 
 @dataclass

@@ -3,9 +3,9 @@
 shadow   The experience of a question carries its right answer, and what a policy learns from is the hit: an experience
          that shares evidence was retrieved. Its figures are proxies; `correlate` says how good they are, per policy.
 frozen   One model answers every question once per seed under the full memory (the on-policy loop with `unlimited`).
-         Policies are then studied on those recorded exchanges and scores: every one sees the same feedback, so what
-         differs is what it keeps. `support` is the share of the full memory's experiences that it retrieves too. F1 is
-         the recorded one for all, and says nothing about a policy by itself.
+         Any policies at any capacities are then studied on those recorded exchanges and scores, without a server: every
+         one sees the same feedback, so what differs is what it keeps. `support` is the share of the full memory's
+         experiences that it retrieves too. F1 is the recorded one for all, and says nothing about a policy by itself.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from solarjax.replay.corpus import Corpus, Encode
 from solarjax.replay.errors import ReplayError
 from solarjax.replay.lane import LiveLane, Pending
 from solarjax.replay.loop import Progress
-from solarjax.replay.plan import FROZEN, Plan
+from solarjax.replay.plan import FROZEN, Plan, Settings
 
 FULL = "unlimited"
 
 
 def recording_plan(plan: Plan) -> Plan:
-    """What `frozen` mode asks a model: every question once per seed, under the full memory."""
-    return replace(plan, cases=(case(FULL),), capacities=plan.capacities[:1])
+    """What `frozen` mode asks a model: every question once per seed, under the full memory.
+
+    The same for all policies, capacities and prices, so that one recording serves every study of it.
+    """
+    settings = replace(plan.settings, lambdas=Settings.lambdas)
+    return replace(plan, cases=(case(FULL),), capacities=(1,), settings=settings)
 
 
 def offline(

@@ -16,7 +16,7 @@ from solarjax.replay.client import Client
 from solarjax.replay.corpus import Corpus, Encode
 from solarjax.replay.errors import BadOption
 from solarjax.replay.journal import FILE, Journal
-from solarjax.replay.loop import Loop, Progress
+from solarjax.replay.loop import Chat, Loop, Nobody, Progress
 from solarjax.replay.plan import FROZEN, SHADOW, Plan, question_order
 from solarjax.replay.prompts import Prompter, load
 from solarjax.replay.response_cache import ResponseCache
@@ -33,7 +33,8 @@ Tell = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Server:
-    """Where answers come from. url, name: of the model.   tokenizer: what counts its tokens, see `tokenizer.load`.
+    """Where answers come from. url: empty if all are recorded.   name: of the model.   tokenizer: what counts its
+    tokens, see `tokenizer.load`.
 
     concurrency: requests in flight.   timeout_s: of one try.   cache: file of answers, None for one in the result's
     folder.
@@ -65,6 +66,7 @@ async def execute(
     out: Path,
     server: Server | None = None,
     *,
+    recorded: Path | None = None,
     command: str = "",
     tell: Tell | None = None,
 ) -> Outcome:
@@ -73,13 +75,18 @@ async def execute(
     Args:
       plan: what to run.   source: where the sessions come from, JSON-able.   encode: texts to unit rows.
       out: folder; the journal in it is what a stopped replay continues from.
-      server: None for `shadow` mode only.   command: the line that repeats it.   tell: progress.
+      server: None for `shadow` mode only.
+      recorded: for `frozen` mode, a folder whose recording is used, and continued if it is not complete; None records
+        in `out`.
+      command: the line that repeats it.   tell: progress.
 
     Raises:
       StoreError: `out` cannot be used, or holds something else.
       ReplayError: anything wrong with the server, the journal or the settings; what was answered is kept.
     """
     mode = plan.settings.mode
+    if recorded is not None and mode != FROZEN:
+        raise BadOption(f"mode {mode} makes its own answers; a recording is for mode {FROZEN}")
     if mode == SHADOW:
         model: dict[str, Any] = {}
     elif server is None:
@@ -92,12 +99,17 @@ async def execute(
     if held is not None:
         return Outcome(held.data, held, 0, reused=True)
     began, cpu = time.perf_counter(), time.process_time()
-    version, timing, asked = "", {}, 0
+    version, timing, asked, recording = "", {}, 0, None
     if server is None:
         records = modes.offline(plan, encode, tell=tell)
     else:
-        own = modes.recording_plan(plan) if mode == FROZEN else plan
-        records, version, progress = await _ask(own, config, encode, out, server, tell)
+        own, identity, folder = plan, config, out
+        if mode == FROZEN:
+            own, folder = modes.recording_plan(plan), recorded or out
+            identity = own.config(model, source)
+            if recorded is not None and not (folder / FILE).exists():
+                raise BadOption(f"{folder} holds no recording: there is no {FILE}")
+        records, version, progress = await _ask(own, identity, encode, folder, server, tell)
         asked = progress.done - progress.resumed
         timing = {
             "asked": asked, "wall_s": round(time.perf_counter() - began, 3),
@@ -105,6 +117,7 @@ async def execute(
             "embedding_cpu_s": round(progress.embed_cpu_s, 3),
         }  # fmt: skip
         if mode == FROZEN:
+            recording = provenance.file_sha256(folder / FILE)
             records = modes.offline(plan, encode, records, tell)
     data = dataset.assemble(plan, records, {"model": model.get("name", ""), "server_version": version})
     record = provenance.collect(config, command, time.perf_counter() - began)
@@ -112,29 +125,40 @@ async def execute(
         "server_version": version,
         "timing": timing,
         "sessions": {s.name: dict(s.dropped) for s in plan.sessions},
+        "recording": recording,
     }
     return Outcome(data, stored.save(out, data, record), asked)
 
 
 async def _ask(
-    plan: Plan, config: dict[str, Any], encode: Encode, out: Path, server: Server, tell: Tell | None
+    plan: Plan, identity: dict[str, Any], encode: Encode, folder: Path, server: Server, tell: Tell | None
 ) -> tuple[list[dict[str, Any]], str, Progress]:
     settings = plan.settings
     budget = settings.context - settings.sampling.max_tokens
     prompter = Prompter(load(settings.template), server.tokenizer, budget)
-    with Journal(out / FILE, config) as journal, ResponseCache(server.cache or out / RESPONSES) as cache:
-        client = Client(
-            server.url, server.name, concurrency=server.concurrency, timeout_s=server.timeout_s, cache=cache
-        )
-        loop = Loop(plan, client, prompter, encode, journal, concurrency=server.concurrency, tell=tell)
-        version = str(journal.records[-1]["server"]) if journal.records else ""
+    with Journal(folder / FILE, identity) as journal:
+
+        def loop_with(client: Chat) -> Loop:
+            return Loop(plan, client, prompter, encode, journal, concurrency=server.concurrency, tell=tell)
+
         if len(journal.records) == plan.total():
             # Complete but for the result: no server is needed to finish.
+            loop = loop_with(Nobody())
             await loop.run()
-            return journal.records, version, loop.progress
-        async with client:
-            loop.version = version = await client.check()
-            await loop.run()
+            return journal.records, str(journal.records[-1]["server"]), loop.progress
+        if not server.url:
+            raise BadOption(
+                f"{journal.path} holds {len(journal.records)} of {plan.total()} answers; "
+                "give the address of a server with --server to ask the others"
+            )
+        with ResponseCache(server.cache or folder / RESPONSES) as cache:
+            client = Client(
+                server.url, server.name, concurrency=server.concurrency, timeout_s=server.timeout_s, cache=cache
+            )
+            loop = loop_with(client)
+            async with client:
+                loop.version = version = await client.check()
+                await loop.run()
     return journal.records, version, loop.progress
 
 

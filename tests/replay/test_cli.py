@@ -5,33 +5,9 @@ import json
 import pytest
 import xarray as xr
 
-from solarjax.cli.errors import run_guarded
-from solarjax.cli.main import app
 from solarjax.replay import tokenizer
+from tests.replay.commands import call, options
 from tests.replay.stand_in import MODEL, StandIn, in_thread
-from tests.replay.worlds import Words, encode
-
-
-@pytest.fixture
-def world(tmp_path, monkeypatch):
-    """A file of six questions; tokenizer and encoder of the small world."""
-    monkeypatch.setattr(tokenizer, "load", lambda source: Words())
-    monkeypatch.setattr("solarjax.cli.replay.encoder_of", lambda model, folder: encode)
-    path = tmp_path / "mine.jsonl"
-    rows = [{"kind": "item", "id": "a", "text": "the box is red"}]
-    for i in range(6):
-        rows.append({"kind": "query", "id": f"q{i}", "text": f"what is box {i}", "answer": "red", "relevant": ["a"]})
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
-def call(*words):
-    return run_guarded(lambda: app([str(word) for word in words], standalone_mode=False))
-
-
-def options(path, **given):
-    given = {"policies": "fifo,solar", "capacities": 2, "seeds": 1, "warmup": 0.5, "model": MODEL} | given
-    return ["replay", "--jsonl", path, *(word for k, v in given.items() for word in (f"--{k.replace('_', '-')}", v))]
 
 
 def test_a_replay_its_continuation_and_its_shadow(world, tmp_path, capsys):
