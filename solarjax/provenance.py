@@ -19,13 +19,18 @@ PACKAGE = Path(__file__).resolve().parent
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "xarray", "flax", "tokenizers", "h5netcdf")
 # What can change a number; the command line, the analysis and the report only show them.
 ENGINE = ("core", "policies", "workloads", "traces", "encoders")
+REPLAY = (*ENGINE, "replay")
 
 
 @cache
-def code_fingerprint() -> str:
-    """First 16 hex digits of the sha256 over the source of everything that can change a stored number."""
+def code_fingerprint(folders: tuple[str, ...] = ENGINE) -> str:
+    """First 16 hex digits of the sha256 over the source of everything that can change a stored number.
+
+    Args:
+      folders: of the package; `REPLAY` for what came from a language model.
+    """
     digest = hashlib.sha256()
-    for folder in ENGINE:
+    for folder in folders:
         for path in sorted((PACKAGE / folder).rglob("*.py")):
             digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
@@ -85,20 +90,21 @@ def device() -> dict[str, Any]:
     }
 
 
-def collect(config: Mapping[str, Any], command: str, seconds: float) -> dict[str, Any]:
+def collect(config: Mapping[str, Any], command: str, seconds: float, code: str | None = None) -> dict[str, Any]:
     """The provenance record stored beside a result.
 
     Args:
       config: what ran, JSON-able; two results are the same work iff their configs and `code` are equal.
       command: the line that repeats it.
       seconds: wall-clock time of the sweep.
+      code: fingerprint of what made it; None is the engine's.
     """
     return {
         "schema": 1,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
         "config": dict(config),
-        "code": code_fingerprint(),
+        "code": code or code_fingerprint(),
         "git": git_state(),
         "versions": versions(),
         "device": device(),

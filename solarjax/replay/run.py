@@ -94,12 +94,12 @@ async def execute(
     else:
         model = {"name": server.name, "tokenizer": provenance_of(server.tokenizer)}
     config = plan.config(model, source)
-    code = provenance.code_fingerprint()
+    code = provenance.code_fingerprint(provenance.REPLAY)
     held = stored.prepare(out, config, code)
     if held is not None:
         return Outcome(held.data, held, 0, reused=True)
     began, cpu = time.perf_counter(), time.process_time()
-    version, timing, asked, recording = "", {}, 0, None
+    versions, timing, asked, recording = [], {}, 0, None
     if server is None:
         records = modes.offline(plan, encode, tell=tell)
     else:
@@ -109,7 +109,9 @@ async def execute(
             identity = own.config(model, source)
             if recorded is not None and not (folder / FILE).exists():
                 raise BadOption(f"{folder} holds no recording: there is no {FILE}")
-        records, version, progress = await _ask(own, identity, encode, folder, server, tell)
+        records, progress = await _ask(own, identity, encode, folder, server, tell)
+        # A replay may have been continued after the server was updated.
+        versions = list(dict.fromkeys(str(r["server"]) for r in records))
         asked = progress.done - progress.resumed
         timing = {
             "asked": asked, "wall_s": round(time.perf_counter() - began, 3),
@@ -119,10 +121,10 @@ async def execute(
         if mode == FROZEN:
             recording = provenance.file_sha256(folder / FILE)
             records = modes.offline(plan, encode, records, tell)
-    data = dataset.assemble(plan, records, {"model": model.get("name", ""), "server_version": version})
-    record = provenance.collect(config, command, time.perf_counter() - began)
+    data = dataset.assemble(plan, records, {"model": model.get("name", ""), "server_version": ", ".join(versions)})
+    record = provenance.collect(config, command, time.perf_counter() - began, code)
     record |= {
-        "server_version": version,
+        "server_version": ", ".join(versions),
         "timing": timing,
         "sessions": {s.name: dict(s.dropped) for s in plan.sessions},
         "recording": recording,
@@ -132,7 +134,7 @@ async def execute(
 
 async def _ask(
     plan: Plan, identity: dict[str, Any], encode: Encode, folder: Path, server: Server, tell: Tell | None
-) -> tuple[list[dict[str, Any]], str, Progress]:
+) -> tuple[list[dict[str, Any]], Progress]:
     settings = plan.settings
     budget = settings.context - settings.sampling.max_tokens
     prompter = Prompter(load(settings.template), server.tokenizer, budget)
@@ -145,7 +147,7 @@ async def _ask(
             # Complete but for the result: no server is needed to finish.
             loop = loop_with(Nobody())
             await loop.run()
-            return journal.records, str(journal.records[-1]["server"]), loop.progress
+            return journal.records, loop.progress
         if not server.url:
             raise BadOption(
                 f"{journal.path} holds {len(journal.records)} of {plan.total()} answers; "
@@ -157,9 +159,9 @@ async def _ask(
             )
             loop = loop_with(client)
             async with client:
-                loop.version = version = await client.check()
+                loop.version = await client.check()
                 await loop.run()
-    return journal.records, version, loop.progress
+    return journal.records, loop.progress
 
 
 @dataclass(frozen=True)
