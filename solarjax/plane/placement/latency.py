@@ -21,6 +21,9 @@ PRIOR_WEIGHT = (0.5, 0.005, 0.5)
 PRIOR_MS = (60.0, 600.0, 100.0)
 """a in ms, b in ms per 1,000 tokens, c in ms per (1,000 tokens) squared; a small model on one CPU core. Used only until
 a node has been measured."""
+SURPRISE = 4.0
+"""An observation counts as at most this many times the estimate: a machine that was busy for a moment is not a slow
+one, and one that is slow for good is still found out within a few requests."""
 MEASURED = 8
 """Observations from which on an estimate counts as measured."""
 
@@ -70,7 +73,7 @@ class Latency:
         """
         x = np.array([1.0, uncached / 1e3, (uncached / 1e3) ** 2])
         self._gram = FORGET * self._gram + np.outer(x, x)
-        self._moment = FORGET * self._moment + x * ttft_ms
+        self._moment = FORGET * self._moment + x * min(ttft_ms, SURPRISE * self.curve(uncached))
         self.observations += 1
         self.curve = self._solve()
 

@@ -15,6 +15,7 @@ from solarjax.plane.placement import layout
 from solarjax.plane.placement.config import Rule, Weights
 from solarjax.plane.placement.decision import AskedMode, Decision, Mode, Terms
 from solarjax.plane.placement.experience import Experience
+from solarjax.plane.placement.fleet import Fleet
 from solarjax.plane.placement.nodes import Node
 from solarjax.plane.placement.prompts import Prompt, PromptModel
 from solarjax.plane.placement.routing import Key, Router
@@ -71,6 +72,7 @@ class Planner:
         self._models = dict(models)
         self._experience = experience
         self._clock = clock
+        self._fleet = Fleet()
 
     def lay_out(
         self, tenant: str, body: Mapping[str, Any], admission: Admission, salt: str, relevance: float = 0.0
@@ -120,10 +122,12 @@ class Planner:
         """
         if mode == "layer":
             raise Unsupported("layer replay is a contract only: no engine here can do it; use text or kv", "mode")
-        usable = [n for n in self.nodes if n.config.model == plan.body["model"] and n.usable and n.name not in without]
+        peers = [n for n in self.nodes if n.config.model == plan.body["model"]]
+        usable = [n for n in peers if n.usable and n.name not in without]
         if not usable:
             raise UpstreamBusy(f"no node serves {plan.body['model']!r} now")
-        curves = {node.name: node.latency.curve for node in usable}
+        known = self._fleet.curves([(node.name, node.latency) for node in peers])
+        curves = {node.name: known[node.name] for node in usable}
         candidates = [self._terms(tenant, plan, node, curves, mode) for node in usable]
         names = ",".join(f"{c.id}@{c.version}" for c in plan.capsules)
         chosen = self.router.choose(
