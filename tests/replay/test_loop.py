@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solarjax.replay import dataset
+from solarjax.replay import dataset, run
 from solarjax.replay.errors import ServerDown
 from solarjax.replay.journal import FILE, Journal, JournalError
 from tests.replay.child import CONFIG, LONG, replay
-from tests.replay.worlds import Model, plan, session
+from tests.replay.stand_in import MODEL, StandIn, in_thread
+from tests.replay.worlds import Model, Words, encode, plan, session
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,16 @@ def test_across_sessions_the_order_is_what_happened(tmp_path):
     data = dataset.assemble(what, records, {})
     held = data["step_sent"].sel(trace="b", policy="lru", capacity=2, seed=1).values
     assert list(held) == [r["sent"] for r in records if (r["session"], r["policy"], r["seed"]) == ("b", "lru", 1)]
+
+
+def test_sessions_run_side_by_side_within_the_limit(tmp_path):
+    """Four lanes in each of two sessions, every answer late: more than one session's lanes are in flight."""
+    server = StandIn(token_s=0.03)
+    what = plan("fifo", seeds=(0, 1, 2, 3), n=4)
+    with in_thread(server):
+        of = run.Server(server.url, MODEL, Words(), concurrency=6)
+        asyncio.run(run.execute(what, {"kind": "test"}, encode, tmp_path, of))
+    assert len(what.lanes()) == 4 < server.most_in_flight <= 6
 
 
 def test_a_continued_replay_goes_on_counting(tmp_path, whole):
