@@ -87,7 +87,7 @@ def replay(
     from solarjax.cli import runtime
     from solarjax.replay.completion import Sampling
     from solarjax.replay.plan import FROZEN, SHADOW, Plan, Settings, replay_cases
-    from solarjax.replay.traces import choose
+    from solarjax.replay.traces import choose, left_out
 
     if api not in ("chat", "completions"):
         raise UserError(f"--api {api} is unknown; allowed are chat, completions")
@@ -115,6 +115,9 @@ def replay(
         raise UserError(f"--mode {mode} asks a model: give the address of its server with --server")
     if out is None and not dry_run:
         raise UserError("--out is needed: a replay keeps its answers there")
+    if not quiet:
+        for reason, number in left_out(plan.sessions).items():
+            print(f"questions left out, and counted in the result: {number} {reason}", file=sys.stderr)
     runtime.start()
     import jax
 

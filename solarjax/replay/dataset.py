@@ -186,6 +186,7 @@ def _label(plan: Plan, values: dict[str, np.ndarray], categories: list[str], att
         "title": "solarjax replay", "solarjax_version": __version__, "mode": settings.mode,
         "quality": "hit" if settings.mode == SHADOW else "answer_f1", "feedback": settings.feedback,
         "k": settings.k, "root_seed": settings.root_seed,
+        "left_out": json.dumps({s.name: dict(s.dropped) for s in plan.sessions}),
         "online": json.dumps({c.label: bool(c.spec.online) for c in plan.cases}),
     }  # fmt: skip
     dataset = xr.Dataset(data, coords, {**own, **attrs})

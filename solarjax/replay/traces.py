@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,17 @@ def choose(sessions: Sequence[ReplaySession], names: Sequence[str] | None, limit
     return cut
 
 
+def left_out(sessions: Sequence[ReplaySession]) -> dict[str, int]:
+    """Questions of the files that are not asked, by reason, over all sessions; reasons without any are not listed."""
+    counts: Counter[str] = Counter()
+    for session in sessions:
+        counts.update(dict(session.dropped))
+    return {reason: number for reason, number in counts.items() if number}
+
+
 def _dialogue(conversation: Conversation, rules: dict[str, str]) -> ReplaySession:
+    # F1 needs no evidence, but the hit does: a replay asks the questions that the retrieval experiments ask, so that
+    # figures with and without a model are about the same ones. The others are counted.
     items = dialogue_items(conversation, "turns", 1, "dated")
     questions = []
     for question in conversation.usable:
@@ -148,5 +159,5 @@ def _dialogue(conversation: Conversation, rules: dict[str, str]) -> ReplaySessio
         questions.append(Asked(question.id, question.text, question.answers, category, rule, evidence))
     if not questions:
         raise TraceProblem(f"{conversation.name}: no question has evidence, so nothing can be asked")
-    left_out = len(conversation.questions) - len(questions)
-    return ReplaySession(conversation.name, items.text, tuple(questions), (("without evidence", left_out),))
+    without = len(conversation.questions) - len(questions)
+    return ReplaySession(conversation.name, items.text, tuple(questions), (("without evidence", without),))

@@ -33,6 +33,22 @@ def test_a_replay_its_continuation_and_its_shadow(world, tmp_path, capsys):
     assert call("report", tmp_path) == 0
 
 
+def test_what_is_not_asked_is_said_and_stored_and_no_evidence_is_no_hit(world, tmp_path, capsys):
+    """Of one's own questions one has no answer, which leaves nothing to score, and one no evidence: it is asked."""
+    rows = [{"kind": "query", "id": "x", "text": "what is it"}]
+    rows.append({"kind": "query", "id": "y", "text": "what is box 9", "answer": "red", "category": "bare"})
+    world.write_text(world.read_text() + "\n" + "\n".join(map(json.dumps, rows)))
+    with in_thread(StandIn(answer=lambda prompt: "red")) as server:
+        assert call(*options(world, policies="fifo", server=server.url, warmup=0, out=tmp_path / "out")) == 0
+    assert "questions left out, and counted in the result: 1 without answer" in capsys.readouterr().err
+    data = xr.load_dataset(tmp_path / "out" / "result.nc", engine="h5netcdf")
+    assert json.loads(data.attrs["left_out"]) == {"mine": {"without answer": 1}}
+    bare = data.sel(category="bare").squeeze()
+    # `red` against `red`: F1 is 1, though nothing that was retrieved can be a hit.
+    assert (float(bare["category_f1"]), float(bare["category_hit_rate"])) == (1.0, 0.0)
+    assert data["step_hit"].sum() > 0
+
+
 def test_a_dry_run_counts_and_asks_nothing(world, capsys):
     assert call(*options(world, seeds=3), "--dry-run") == 0
     shown = capsys.readouterr().out

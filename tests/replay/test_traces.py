@@ -33,6 +33,42 @@ def test_locomo_keeps_categories_evidence_and_counts(shared_data):
     assert a in relevant[b] and b in relevant[a] and a not in relevant[a]
 
 
+def test_a_question_without_evidence_is_left_out_and_counted(tmp_path):
+    """Of five questions, one names no evidence and one a turn that does not exist; a stray colon is still a turn."""
+
+    def asked(category, evidence, **answer):
+        return {"question": f"what {category} {evidence}", "category": category, "evidence": evidence, **answer}
+
+    turns = [{"speaker": "Ann", "dia_id": f"D1:{i}", "text": f"text {i}"} for i in (1, 2)]
+    sample = {
+        "sample_id": "conv-1",
+        "conversation": {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": turns},
+        "qa": [
+            asked(1, ["D1:1"], answer="one, two"),
+            asked(4, [], answer="three"),
+            asked(2, ["D9:9"], answer=2022),
+            asked(2, ["D:1:02"], answer=2023),
+            asked(5, ["D1:2"], adversarial_answer="four"),
+        ],
+    }
+    path = tmp_path / "locomo.json"
+    path.write_text(json.dumps([sample]))
+    (session,) = traces.load_locomo(path)
+    assert [(q.golds, q.rule, q.evidence) for q in session.questions] == [
+        (("one, two",), "several", {"D1:1"}),
+        (("2023",), "single", {"D1:2"}),
+        (("four",), "unanswerable", {"D1:2"}),
+    ]
+    assert dict(session.dropped) == {"without evidence": 2}
+    assert traces.left_out([session, session]) == {"without evidence": 4}
+    # The two that share a turn help each other; the first is alone.
+    assert session.relevant() == [frozenset(), {2}, {1}]
+    sample["qa"] = sample["qa"][1:3]
+    path.write_text(json.dumps([sample]))
+    with pytest.raises(TraceProblem, match="conv-1: no question has evidence"):
+        traces.load_locomo(path)
+
+
 def test_dialsim_in_its_published_layout(tmp_path):
     (tmp_path / "dialsim_corpus_friends.txt").write_text(
         "[Date: September 22, 1994, Session #1]\nMonica: There's nothing to tell!\nJoey: C'mon.\n"
