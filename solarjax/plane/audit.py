@@ -17,7 +17,9 @@ from solarjax.plane.capsules import VersionRef
 from solarjax.plane.clock import to_datetime, to_end
 from solarjax.plane.database import Database
 from solarjax.plane.errors import NotFound
-from solarjax.plane.results import Ending, Event, Impact
+from solarjax.plane.results import Ending, Event, Impact, WriteResult
+
+_PAGE = 1000
 
 
 class Audit:
@@ -59,6 +61,15 @@ class Audit:
             return graph.impacts(connection, graph.ended_at(connection, tid, epoch), after, limit)
 
         return self._database.read(work)
+
+    def all_ended(self, tenant: str, result: WriteResult) -> frozenset[VersionRef]:
+        """Every version that a write ended, of which a result lists only a sample."""
+        ended = set(result.ended_sample)
+        if result.ended > len(ended):
+            ended = set()
+            while page := self.ended_by(tenant, result.epoch, after=len(ended), limit=_PAGE):
+                ended.update(impact.ref for impact in page)
+        return frozenset(ended)
 
     def why(self, tenant: str, ref: VersionRef) -> list[Ending]:
         """Everything that ended a version, oldest first; empty while it holds as written.

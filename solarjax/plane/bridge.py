@@ -29,7 +29,6 @@ from solarjax.plane.errors import Invalid
 from solarjax.plane.results import WriteResult
 
 _SMALLEST = 64
-_PAGE = 1000
 
 
 class Use(NamedTuple):
@@ -95,11 +94,7 @@ class HotSet:
         """Listener: what a write ended leaves the hot set, all of it, before the write is answered."""
         if tenant != self._tenant or not result.ended:
             return
-        ended = set(result.ended_sample)
-        if result.ended > len(ended):
-            ended = set()
-            while page := self._audit.ended_by(tenant, result.epoch, after=len(ended), limit=_PAGE):
-                ended.update(impact.ref for impact in page)
+        ended = self._audit.all_ended(tenant, result)
         with self._lock:
             self._ended |= ended
             kept = [use for use in self._uses if use.capsule not in ended]

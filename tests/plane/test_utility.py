@@ -14,7 +14,6 @@ from solarjax.plane.placement.experience import Experience
 from solarjax.plane.placement.latency import Curve
 from solarjax.plane.placement.routing import Key, Router
 from solarjax.plane.placement.utility import terms
-from solarjax.plane.results import WriteResult
 from tests.plane.helpers import ref
 
 FAST, SLOW = Curve(50.0, 0.5, 1e-4), Curve(80.0, 1.0, 2e-4)
@@ -133,8 +132,7 @@ def test_reuse_and_staleness_follow_what_was_seen():
     assert seen.p_reuse("t", [capsule("x")], 10.0) == pytest.approx(0.632, abs=0.02), "0.1 a second for 10 seconds"
     assert seen.p_reuse("t", [capsule("y")], 10.0) == 0.0 == seen.p_reuse("t", [], 10.0)
     assert seen.p_stale("t", [capsule("x")], 60.0, 0) == 0.0
-    result = WriteResult(epoch=1, operation="correct", ended=1, ended_sample=(ref("x@1"),))
-    seen.written("t", result)
+    seen.ended("t", [ref("x@1")])
     assert 0 < seen.p_stale("t", [capsule("z")], 60.0, 0) < 0.1, "facts have been corrected"
     assert seen.p_stale("t", [capsule("z", kind="plan")], 60.0, 0) == 0.0
     from datetime import UTC, datetime

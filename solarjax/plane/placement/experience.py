@@ -6,11 +6,10 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from solarjax.plane.capsules import Capsule
+from solarjax.plane.capsules import Capsule, VersionRef
 from solarjax.plane.placement.rates import Decayed, at_least_once
-from solarjax.plane.results import WriteResult
 
 USE_HALF_LIFE = 600.0
 CORRECTION_HALF_LIFE = 3600.0
@@ -52,13 +51,11 @@ class Experience:
                         old, kind = self._kinds.popitem(last=False)
                         self._of_kind[old[0], kind] -= 1
 
-    def written(self, tenant: str, result: WriteResult) -> None:
-        """Listener for `Catalogue.listeners`: what ended counts against its kind."""
-        if not result.ended:
-            return
+    def ended(self, tenant: str, refs: Collection[VersionRef]) -> None:
+        """What ended counts against its kind."""
         now = self._clock()
         with self._lock:
-            for ref in result.ended_sample:
+            for ref in refs:
                 key = (tenant, str(ref))
                 kind = self._kinds.pop(key, None)
                 if kind is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import NamedTuple
 
 from solarjax.plane.artifacts import ArtifactDraft, KvSegmentLocator
 from solarjax.plane.capsules import VersionRef
 from solarjax.plane.placement.nodes import Node
 from solarjax.plane.placement.planner import Plan, Planner
-from solarjax.plane.results import WriteResult
 
 _KEPT = 10_000
 
@@ -73,10 +73,10 @@ class Segments:
         )  # fmt: skip
         return ArtifactDraft(locator=locator, made_from=tuple(capsule.ref for capsule in plan.capsules))
 
-    def written(self, tenant: str, result: WriteResult) -> None:
-        """Listener for `Catalogue.listeners`: what ended is nowhere any more, as far as the plane is concerned."""
+    def ended(self, tenant: str, refs: Collection[VersionRef]) -> None:
+        """What ended is nowhere any more, as far as the plane is concerned."""
         with self._lock:
-            for ref in result.ended_sample:
+            for ref in refs:
                 self._kept.pop((tenant, str(ref)), None)
 
     def forget(self, tenant: str, ref: VersionRef) -> None:

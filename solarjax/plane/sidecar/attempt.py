@@ -19,7 +19,13 @@ from solarjax.plane.sidecar import sse
 
 BUSY = frozenset({429, 503})
 _LAST_BYTES_SECONDS = 0.5
+_MOST_TOKENS = 1_000_000_000
 _NO_HEADERS: Mapping[str, str] = {}
+
+
+def tokens(said: Any) -> int | None:
+    """A number of tokens as an engine reports it; None for what cannot be one."""
+    return said if type(said) is int and 0 <= said <= _MOST_TOKENS else None
 
 
 class Timeouts(NamedTuple):
@@ -52,6 +58,7 @@ class Attempt:
     Attributes:
       status, content_type: of the engine's answer.
       body: of an answer that is not a stream, or of a refusal.
+      answer: what `body` says, of an answer that is not a stream and no refusal; else empty.
       usage: as reported, None so far.
       ttft_ms: from sending to the first content byte.
       position: of the node's event log when it was sent.
@@ -63,6 +70,7 @@ class Attempt:
         self.status = 0
         self.content_type = "application/json"
         self.body = b""
+        self.answer: dict[str, Any] = {}
         self.usage: dict[str, Any] | None = None
         self.ttft_ms: float | None = None
         self.alone = node.idle
@@ -128,6 +136,10 @@ class Attempt:
             raise Failed(f"node {self.node.name} answered {self.status}")
         if not stream or self.status >= 400:
             self.body = await response.read()
+            if not self.refused:
+                self.answer = sse.answer(self.body)
+                usage = self.answer.get("usage")
+                self.usage = usage if isinstance(usage, dict) else None
             return
         self._chunks = response.content.iter_any()
         async for chunk in self._chunks:
@@ -219,8 +231,8 @@ class Attempt:
         if not self.alone or self.ttft_ms is None or self.broken or self._chunks is None:
             return
         self.node.latency.observe(prompt_tokens - cached, self.ttft_ms)
-        generated = int((self.usage or {}).get("completion_tokens") or 0)
-        if generated > 1:
+        generated = tokens((self.usage or {}).get("completion_tokens"))
+        if generated is not None and generated > 1:
             self.node.latency.observe_decode((time.monotonic() - self._first_at) * 1e3 / (generated - 1))
 
     def _judge(self, healthy: bool | None) -> None:

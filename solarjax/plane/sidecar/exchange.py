@@ -8,7 +8,6 @@ what it was admitted with, and if that ended meanwhile the record says `overlapp
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from typing import Any
 
@@ -16,14 +15,14 @@ from starlette.types import Send
 
 from solarjax.plane.admission import Admission
 from solarjax.plane.clock import to_datetime
-from solarjax.plane.errors import Conflict, Invalid, PlaneError, Upstream, UpstreamBusy, UpstreamSilent
+from solarjax.plane.errors import Conflict, Invalid, Upstream, UpstreamBusy, UpstreamSilent
 from solarjax.plane.hotpath import Ticket
 from solarjax.plane.placement import layout
 from solarjax.plane.placement.decision import Decision
 from solarjax.plane.placement.planner import Plan
 from solarjax.plane.salts import cache_salt
 from solarjax.plane.sidecar import contract, sse
-from solarjax.plane.sidecar.attempt import Attempt, Failed
+from solarjax.plane.sidecar.attempt import Attempt, Failed, tokens
 from solarjax.plane.sidecar.body import Body, encode
 from solarjax.plane.sidecar.records import Record
 from solarjax.plane.sidecar.serving import Serving
@@ -206,8 +205,6 @@ class Exchange:
             *contract.decided(decision),
         ]  # fmt: skip
         if attempt.refused or not self._body.stream:
-            usage = None if attempt.refused else _usage_of(attempt.body)
-            attempt.usage = usage
             self._learn(attempt, plan, decision)
             if record.cached is not None:
                 headers.append(contract.header("cached", record.cached))
@@ -217,7 +214,7 @@ class Exchange:
                 record.ttft_ms = (time.monotonic() - self._begin) * 1e3
             await self._start(attempt.status, headers)
             await self._send({"type": "http.response.body", "body": attempt.body})
-            self._write_back(attempt, plan, None if attempt.refused else _text_of(attempt.body))
+            self._write_back(attempt, plan, None if attempt.refused else _text_of(attempt.answer))
             return
         headers.append((b"cache-control", b"no-store"))
         await self._start(attempt.status, headers)
@@ -251,9 +248,9 @@ class Exchange:
         """From what the engine reported: residency, speed, where the capsules' KV lies."""
         record, node = self._record, attempt.node
         details = (attempt.usage or {}).get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
-        total = (attempt.usage or {}).get("prompt_tokens")
-        if not isinstance(cached, int) or not isinstance(total, int):
+        cached = tokens(details.get("cached_tokens")) if isinstance(details, dict) else None
+        total = tokens((attempt.usage or {}).get("prompt_tokens"))
+        if cached is None or total is None or cached > total:
             return
         record.cached, record.prompt_tokens = cached, total
         attempt.measured(total, cached)
@@ -275,15 +272,12 @@ class Exchange:
                 serving.writeback.segment(caller, draft)
 
 
-def _usage_of(raw: bytes) -> dict[str, Any] | None:
-    try:
-        usage = json.loads(raw).get("usage")
-    except (ValueError, AttributeError):
-        raise PlaneError("the engine's answer is not JSON") from None
-    return usage if isinstance(usage, dict) else None
-
-
-def _text_of(raw: bytes) -> str:
-    choices = json.loads(raw).get("choices") or [{}]
-    first = choices[0] if isinstance(choices[0], dict) else {}
-    return first.get("text") or (first.get("message") or {}).get("content") or ""
+def _text_of(answer: dict[str, Any]) -> str:
+    """What was said, of a whole answer; nothing if it is not where the protocol has it."""
+    choices = answer.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, dict):
+        return ""
+    message = first.get("message")
+    said = first.get("text") or (message.get("content") if isinstance(message, dict) else None)
+    return said if isinstance(said, str) else ""

@@ -21,6 +21,7 @@ from solarjax.plane.placement.prompts import PromptModel
 from solarjax.plane.placement.rates import Forecasts
 from solarjax.plane.placement.segments import Segments
 from solarjax.plane.placement.upstream import Upstream
+from solarjax.plane.results import WriteResult
 from solarjax.plane.services import Services
 from solarjax.plane.sidecar.attempt import Timeouts
 from solarjax.plane.sidecar.records import Records, Reuse
@@ -87,18 +88,23 @@ class Serving:
             self.forecasts.used(key, now)
             self.forecasts.make(key, self.experience.p_reuse(tenant, (capsule,), seconds), now + seconds)
 
+    def _written(self, tenant: str, result: WriteResult) -> None:
+        """Listener for `Catalogue.listeners`; called from the thread that wrote."""
+        if result.ended:
+            ended = self.services.audit.all_ended(tenant, result)
+            self.experience.ended(tenant, ended)
+            self.segments.ended(tenant, ended)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Events, metrics and writebacks while the block runs."""
         listeners = self.services.catalogue.listeners
-        mine = [self.experience.written, self.segments.written]
-        listeners.extend(mine)
+        listeners.append(self._written)
         try:
             async with self.writeback, self.http, self.monitor:
                 yield
         finally:
-            for listener in mine:
-                listeners.remove(listener)
+            listeners.remove(self._written)
             self.records.close()
 
 

@@ -32,7 +32,7 @@ class Splitter:
         """The events that are whole now.
 
         Raises:
-          Malformed: if an event grows beyond `MAX_EVENT` bytes.
+          Malformed: if an event is larger than `MAX_EVENT` bytes.
         """
         data = self._rest + chunk if self._rest else chunk
         events, begin = [], 0
@@ -40,7 +40,8 @@ class Splitter:
             events.append(data[begin : border.end()])
             begin = border.end()
         self._rest = data[begin:]
-        if len(self._rest) > MAX_EVENT:
+        # Also of those that are whole: how the bytes were divided must not decide.
+        if len(self._rest) > MAX_EVENT or (len(data) > MAX_EVENT and any(len(event) > MAX_EVENT for event in events)):
             raise Malformed(f"an event of the engine's stream is larger than {MAX_EVENT} bytes")
         return events
 
@@ -100,7 +101,7 @@ def look(event: bytes) -> Look:
 def _data(event: bytes) -> bytes:
     if event.startswith(b"data:") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
         return event[5:-2].lstrip(b" ")  # one line, as engines write them
-    lines = event.replace(b"\r\n", b"\n").split(b"\n")
+    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     return b"\n".join(line[5:].lstrip(b" ") for line in lines if line.startswith(b"data:"))
 
 
@@ -114,6 +115,18 @@ def _parsed(data: bytes) -> Any:
             return json.loads(data)
         except (ValueError, RecursionError):
             return None
+
+
+def answer(raw: bytes) -> dict[str, Any]:
+    """A whole answer, of an engine that was not asked for a stream.
+
+    Raises:
+      Malformed: if it is not a JSON object.
+    """
+    found = _parsed(raw)
+    if not isinstance(found, dict):
+        raise Malformed("the engine's answer is not a JSON object")
+    return found
 
 
 def error_event(message: str, kind: str = "upstream", code: int = 502) -> bytes:
