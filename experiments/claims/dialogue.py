@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from experiments import published
 from experiments.claims.figures import Figures
+from experiments.claims.guarantees import LABELS
 from experiments.claims.synthetic import as_good, difference, interval, spread, zero
 from experiments.claims.types import Label, Part, Verdict, combine, near, sign
 from experiments.types import Row
 
 SOLAR, SOLAR_A = "solar(signal=miss)", "solar_a(signal=miss)"
 REPLAY = "replay-"
-"""How the ids of a replay's rows begin."""
+"""How `scripts/replay/summary.py` begins the ids of a replay's rows."""
 CONTROLS = ("bernoulli", "keep_first", "reservoir", "random")
 LLM = "Answer F1 needs a live language model: `solarjax replay` makes those rows. Here: retrieval of the evidence."
 
@@ -178,15 +179,14 @@ def rate(row: Row) -> str:
 def with_replay(figures: Figures, claim: str, own: Verdict) -> Verdict:
     """The verdict with rows from outside that name the claim as further parts, where there are any.
 
-    Rows of a replay are told by their id (`scripts/replay/summary.py`); what each says of its model and its power is
-    added to the note, once.
+    Rows of a replay are told by their id; what each says of its model and its power is added to the note, once.
     """
     results = figures.external(claim)
     if not results:
         return own
     extra = [
         Part(("answer F1: " if str(r["id"]).startswith(REPLAY) else "") + str(r["id"]),
-             {"holds": True, "refuted": False}.get(str(r["verdict"])),
+             LABELS.get(str(r["verdict"])),
              f"{r['figure_name']} {r['figure']:.4g} {r['interval'] or ''}")
         for r in results
     ]  # fmt: skip

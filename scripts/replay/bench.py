@@ -115,13 +115,12 @@ def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any
     began = time.perf_counter()
     stepper = Stepper(cases[0], capacity, warm + steps, dim, lane_key(0, "bench", 0), feedback="liked")
     compiled = time.perf_counter() - began
-    wall, cpu, sizes, changed = [], [], [], []
+    wall, cpu, changed = [], [], []
     for query, item, score in zip(*vectors, quality, strict=True):
         c = time.process_time()
         stepper.look(query)
         decided = stepper.decide(item, float(score))
         wall.append(decided.seconds)
-        sizes.append(decided.size)
         changed.append(decided.admitted)
         cpu.append(time.process_time() - c)
     p50, p99 = np.percentile(wall[warm:], [50, 99]) * 1e3
@@ -129,7 +128,7 @@ def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any
         "measured": "decision", "policy": policy, "capacity": capacity, "dim": dim, "steps": steps,
         "p50_ms": round(float(p50), 4), "p99_ms": round(float(p99), 4), "min_ms": round(min(wall[warm:]) * 1e3, 4),
         "cpu_p50_ms": round(float(np.percentile(cpu[warm:], 50)) * 1e3, 4), "compile_s": round(compiled, 2),
-        "size": sizes[-1], "changes_per_decision": round(float(np.mean(changed[warm:])), 3),
+        "size": decided.size, "changes_per_decision": round(float(np.mean(changed[warm:])), 3),
     }  # fmt: skip
 
 

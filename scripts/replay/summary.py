@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from experiments.claims.dialogue import REPLAY
 from solarjax.analysis.summary import t_interval
 from solarjax.report import stored
 from solarjax.report.render import csv_text
@@ -92,14 +93,14 @@ def _ledger(data: dict[int, xr.Dataset], provenance: Any, command: str) -> list[
     rows: list[dict[str, Any]] = []
     model = provenance["config"]["model"].get("name", "")
 
-    def add(id: str, claim: str, name: str, values: np.ndarray, sign: int, k: int) -> None:
+    def add(claim: str, of: str, name: str, values: np.ndarray, sign: int, k: int) -> None:
         found = t_interval(values)
         low, high = sign * found.low, sign * found.high
         verdict = "holds" if min(low, high) > 0 else "refuted" if max(low, high) < 0 else "undecided"
         ends = [_number(found.low), _number(found.high)]
         questions = int(data[k]["requests"].values.flat[0])
         rows.append({
-            "id": id, "source": claim, "verdict": verdict if ends[0] is not None else "undecided",
+            "id": f"{REPLAY}{claim}-{of}", "source": claim, "verdict": verdict if ends[0] is not None else "undecided",
             "figure": float(found.mean), "figure_name": name, "interval": ends if ends[0] is not None else None,
             "keys": int(found.n), "command": command, "notes": NOTE.format(model=model, n=int(found.n), q=questions),
         })  # fmt: skip
@@ -114,24 +115,22 @@ def _ledger(data: dict[int, xr.Dataset], provenance: Any, command: str) -> list[
         base = f1(BASELINE)
         if {SOLAR, SOLAR_A, SOLAR_E} <= have:
             excess = (f1(SOLAR) - base) - (f1(SOLAR_A) - base) - (f1(SOLAR_E) - base)
-            add(f"replay-S21-K{k}", "S21", f"excess of SOLAR's F1 gain over both parts, K = {k}", excess, 1, k)
+            add("S21", f"K{k}", f"excess of SOLAR's F1 gain over both parts, K = {k}", excess, 1, k)
         if SOLAR in have:
             gaps[k] = f1(SOLAR) - base
-            add(f"replay-S22-K{k}", "S22", f"answer F1, SOLAR - FIFO, K = {k}", gaps[k], 1, k)
+            add("S22", f"K{k}", f"answer F1, SOLAR - FIFO, K = {k}", gaps[k], 1, k)
             slope = f1(SOLAR, measure="learning_slope")
             for other in sorted(have - {SOLAR, "unlimited"}):
                 steeper = slope - f1(other, measure="learning_slope")
-                add(f"replay-S25-{other}-K{k}", "S25", f"slope of F1, SOLAR - {other}, K = {k}", steeper, 1, k)
+                add("S25", f"{other}-K{k}", f"slope of F1, SOLAR - {other}, K = {k}", steeper, 1, k)
         for policy in ("lru", "lfu", "arc"):
             if policy in have:
-                add(
-                    f"replay-S23-{policy}-K{k}", "S23", f"answer F1, {policy} - FIFO, K = {k}", f1(policy) - base, -1, k
-                )
+                add("S23", f"{policy}-K{k}", f"answer F1, {policy} - FIFO, K = {k}", f1(policy) - base, -1, k)
     if len(gaps) > 1:
         first, last = min(gaps), max(gaps)
         both = min(len(gaps[first]), len(gaps[last]))
         # A transition needs the lead to shrink as the cache grows; sessions are in the same order at each capacity.
-        add(f"replay-S24-K{first}-K{last}", "S24", f"fall of SOLAR's lead in F1 from K = {first} to {last}",
+        add("S24", f"K{first}-K{last}", f"fall of SOLAR's lead in F1 from K = {first} to {last}",
             gaps[first][:both] - gaps[last][:both], 1, last)  # fmt: skip
     return rows
 
