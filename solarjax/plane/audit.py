@@ -7,6 +7,7 @@ the edges as they were at that epoch.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -17,7 +18,7 @@ from solarjax.plane.capsules import VersionRef
 from solarjax.plane.clock import to_datetime, to_end
 from solarjax.plane.database import Database
 from solarjax.plane.errors import NotFound
-from solarjax.plane.results import Ending, Event, Impact, WriteResult
+from solarjax.plane.results import Edge, Ending, Event, Impact, WriteResult
 
 _PAGE = 1000
 
@@ -90,6 +91,27 @@ class Audit:
                 )
                 for row in rows
             ]  # fmt: skip
+
+        return self._database.read(work)
+
+    def edges(self, tenant: str, refs: Sequence[VersionRef], limit: int = 1000) -> tuple[list[Edge], bool]:
+        """Derivations that some versions are an end of, and whether there are more than `limit`."""
+
+        def work(connection: Connection) -> tuple[list[Edge], bool]:
+            return graph.around(connection, versions.tenant_state(connection, tenant).tid, refs, limit)
+
+        return self._database.read(work)
+
+    def has_ended(self, tenant: str, ref: VersionRef) -> bool:
+        """Whether anything ended a version, now or from a later instant on; cheaper than `why`.
+
+        Raises:
+          NotFound: if there is no such version.
+        """
+
+        def work(connection: Connection) -> bool:
+            vid = versions.window(connection, versions.tenant_state(connection, tenant).tid, ref).vid
+            return connection.execute(select(t.ending.c.vid).where(t.ending.c.vid == vid).limit(1)).first() is not None
 
         return self._database.read(work)
 

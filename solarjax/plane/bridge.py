@@ -44,7 +44,7 @@ class HotSet:
 
     Args:
       tenant: whose writes count.
-      audit: of the catalogue, to learn what a large cascade ended.
+      audit: of the catalogue, to learn what has ended.
       capacity: capsules kept, at least 1.
       policy: as on the command line, e.g. "lru" or "solar(lam=5)".
       history: uses remembered.
@@ -70,7 +70,6 @@ class HotSet:
         self._k = k
         self._seed = seed
         self._uses: deque[Use] = deque(maxlen=history)
-        self._ended: set[VersionRef] = set()
         self._residents: tuple[VersionRef, ...] | None = ()
         self._lock = threading.Lock()
 
@@ -79,6 +78,7 @@ class HotSet:
 
         Raises:
           Invalid: if a vector is not finite, is zero, or has another length than those before.
+          NotFound: if there is no such version.
         """
         made = [np.asarray(v, np.float32) for v in (question, vector)]
         with self._lock:
@@ -86,7 +86,9 @@ class HotSet:
             for name, row in zip(("question", "vector"), made, strict=True):
                 if row.shape != (size,) or not np.isfinite(row).all() or not row.any():
                     raise Invalid(f"{name} is not {size} finite numbers that are not all zero", name)
-            if capsule not in self._ended:
+            # Asked under the lock: either the ending is seen here, or its listener waits and takes this use out again.
+            # The catalogue remembers what ended, so that nothing here grows with the number of corrections.
+            if not self._audit.has_ended(self._tenant, capsule):
                 self._uses.append(Use(capsule, *made))
                 self._residents = None
 
@@ -96,7 +98,6 @@ class HotSet:
             return
         ended = self._audit.all_ended(tenant, result)
         with self._lock:
-            self._ended |= ended
             kept = [use for use in self._uses if use.capsule not in ended]
             if len(kept) < len(self._uses):
                 self._uses = deque(kept, maxlen=self._uses.maxlen)

@@ -17,7 +17,7 @@ from solarjax.plane import tables as t
 from solarjax.plane import versions
 from solarjax.plane.capsules import VersionRef
 from solarjax.plane.errors import Conflict
-from solarjax.plane.results import Impact
+from solarjax.plane.results import Edge, Impact
 from solarjax.plane.statements import Statement
 
 # UNION, not UNION ALL: a version enters the walk once, which is what ends it on a cycle.
@@ -46,6 +46,13 @@ _CASCADE = Statement(
 _ENDED_EDGES = text(
     "SELECT e.source, e.derived FROM ending a JOIN edge e ON e.source = a.vid AND e.epoch <= a.epoch "
     "JOIN ending b ON b.vid = e.derived AND b.epoch = a.epoch WHERE a.tid = :tid AND a.epoch = :epoch"
+)
+# Two index look-ups; an OR over both ends would make a planner read the table.
+_AROUND = Statement(
+    "SELECT e.source, e.derived FROM version v JOIN edge e ON e.derived = v.vid "
+    "WHERE v.tid = :tid AND v.capsule = :capsule AND v.number = :number UNION "
+    "SELECT e.source, e.derived FROM version v JOIN edge e ON e.source = v.vid "
+    "WHERE v.tid = :tid AND v.capsule = :capsule AND v.number = :number ORDER BY 1, 2 LIMIT :limit"
 )
 _NAMES = text("SELECT v.vid, v.capsule, v.number, v.kind FROM version v WHERE v.vid IN :vids").bindparams(
     bindparam("vids", expanding=True)
@@ -109,6 +116,22 @@ def name(connection: Connection, vids: Sequence[int]) -> dict[int, tuple[Version
         for row in connection.execute(_NAMES, {"vids": part}):
             found[row.vid] = VersionRef.model_construct(id=row.capsule, version=row.number), row.kind
     return found
+
+
+def around(connection: Connection, tid: int, refs: Sequence[VersionRef], limit: int) -> tuple[list[Edge], bool]:
+    """Edges that one of a tenant's versions is an end of, and whether there are more than `limit`.
+
+    Versions that do not exist have no edges.
+    """
+    found: dict[tuple[int, int], None] = {}
+    for ref in refs:
+        values = {"tid": tid, "capsule": ref.id, "number": ref.version, "limit": limit + 1}
+        found.update(dict.fromkeys((source, derived) for source, derived in _AROUND.rows(connection, values)))
+        if len(found) > limit:
+            break
+    part = list(found)[:limit]
+    names = name(connection, sorted({vid for edge in part for vid in edge}))
+    return [Edge(source=names[a][0], derived=names[b][0]) for a, b in part], len(found) > limit
 
 
 def path(layers: dict[int, tuple[int, int | None]], vid: int) -> list[int]:

@@ -67,6 +67,13 @@ class Impact(BaseModel):
     via: VersionRef | None
 
 
+class Edge(BaseModel):
+    """`derived` was made from `source`."""
+
+    source: VersionRef
+    derived: VersionRef
+
+
 class Preview(BaseModel):
     """What a change would end. `impacts` lists at most the number asked for, nearest first."""
 

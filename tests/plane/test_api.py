@@ -39,6 +39,7 @@ BODIES = {
     f"{API}/artifacts": {"artifact": {"locator": {"kind": "embedding", "model": "m", "dimensions": 2, "uri": "u"},
                                       "made_from": [{"id": "secret", "version": 1}]}},
     f"{API}/dependencies": {"source": {"id": "secret", "version": 1}, "derived": {"id": "mine", "version": 1}},
+    f"{API}/dependencies/around": {"versions": [{"id": "secret", "version": 1}]},
     f"{API}/search": {"text": "xylophone"},
     f"{API}/admissions": {"capsules": ["secret"]},
     f"{API}/placements": {"model": "m", "prompt": "x", "capsules": ["secret"]},
@@ -89,6 +90,7 @@ def test_what_another_tenant_has_is_indistinguishable_from_nothing(plane):
     plane.send("POST", "/capsules", "one", json=body("mine", "mine"))
     artifact = {**BODIES[f"{API}/artifacts"]}
     plane.send("POST", "/artifacts", "two", json=artifact)
+    plane.send("POST", "/capsules", "two", json=body("child", "of the xylophone", "secret@1"))
     before = plane.send("GET", "/capsules/secret", "two").json(), plane.services.catalogue.state("two")
     probed = 0
     for method, path in routes(plane):

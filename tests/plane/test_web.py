@@ -8,8 +8,10 @@ import pytest
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from solarjax.plane.capsules import VersionRef
+from solarjax.plane.commit import Intent
 from solarjax.plane.web import pages
-from tests.plane.front import front
+from tests.plane.front import MODEL, front
 from tests.support import browser
 
 DRIVER = """<!doctype html><iframe id="f" width="1200" height="900"></iframe><script>
@@ -49,11 +51,22 @@ const until = async (what, done) => {
   await until("cascade", () => text("cascade").includes("Ended by"));
   found.cascade = [text("cascade"), [...d.querySelectorAll("#graph .hit text")].map(t => t.textContent),
                    d.querySelectorAll("#graph .edge.hit").length];
+  found.spared = [[...d.querySelectorAll("#graph .node:not(.hit) text")].map(t => t.textContent),
+                  d.querySelectorAll("#graph .edge:not(.hit)").length];
+  await w.show("wide");
+  found.wide = [text("cascade"), d.querySelectorAll("#graph .node.hit").length];
   d.getElementById("words").value = "shipping";
   d.getElementById("words").dispatchEvent(new w.Event("input", { bubbles: true }));
   await until("search", () => rows("capsules").length === 1);
   found.searched = rows("capsules")[0][0];
   found.injected = d.querySelectorAll("td img, td script").length;
+  const sent = await fetch("/v1/chat/completions", {
+    method: "POST", body: JSON.stringify({ model: "MODEL", stream: true, messages: [{ role: "user", content: "?" }] }),
+    headers: { Authorization: "Bearer TOKEN", "Content-Type": "application/json", "X-PlaceMem-Capsules": "fact" },
+  });
+  await sent.text();
+  await until("a further request", () => rows("requests").length === 4);
+  found.later = [...["ttft", "reuse"].map(text), d.querySelectorAll("#chart .bar").length];
   found.events = [...d.querySelectorAll("#events li")].map(li => li.textContent);
 })().catch(e => problems.push(String(e.stack || e))).finally(() => {
   const box = document.createElement("pre");
@@ -66,12 +79,16 @@ const until = async (what, done) => {
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory):
     with front(tmp_path_factory.mktemp("web")) as made:
+        made.create("wide", "Many were made from it.")
+        wide = (VersionRef(id="wide", version=1),)
+        for i in range(204):
+            made.create(f"narrow{i}", "One of many.", depends_on=wide)
+        made.services.catalogue.delete(Intent("one", "tester"), "wide")
         made.create("fact", "The code is 17. " * 4)
         made.create("ship", "Shipping takes five days.")
         made.create("evil", "<img src=x onerror=alert(1)><script>alert(2)</script>")
-        from solarjax.plane.capsules import VersionRef
-
-        made.create("digest", "It is 17.", kind="summary", depends_on=(VersionRef(id="fact", version=1),))
+        sources = (VersionRef(id="fact", version=1), VersionRef(id="ship", version=1))
+        made.create("digest", "It is 17.", kind="summary", depends_on=sources)
         made.create("plan", "Use 17.", kind="plan", depends_on=(VersionRef(id="digest", version=1),))
         made.correct("fact@1", "The code is 18. " * 4)
         made.create("plan2", "Use 18.", kind="plan", depends_on=(VersionRef(id="fact", version=2),))
@@ -79,7 +96,7 @@ def plane(tmp_path_factory):
             made.ask(f"question {i}", headers={"X-PlaceMem-Capsules": "fact"}, stream=True)
             made.caught_up()
         made.last()
-        driver = DRIVER.replace("TOKEN", made.tokens["one"])
+        driver = DRIVER.replace("TOKEN", made.tokens["one"]).replace("MODEL", MODEL)
         # The page may not be framed; only here, and only by its own origin.
         headers = {**pages._HEADERS, "Content-Security-Policy": pages._HEADERS["Content-Security-Policy"].replace(
             "frame-ancestors 'none'", "frame-ancestors 'self'")}  # fmt: skip
@@ -115,9 +132,19 @@ def test_capsules_nodes_and_requests_are_shown(found, plane):
     assert len(found["requests"]) == 3 and found["bars"] == 3
     ttft, reuse, exact, overlapped = found["summary"]
     assert ttft.endswith(" ms") and exact == "100.0 %" and overlapped == "0"
-    records = plane.serving.records.latest("one", 3)
-    share = 100 * sum(r.cached for r in records) / sum(r.prompt_tokens for r in records)
-    assert reuse == f"{share:.1f} %" and share > 30
+    # The page sent the latest one itself, later.
+    assert reuse == reused(plane, 1) and float(reuse.split()[0]) > 30
+
+
+def reused(plane, skipped):
+    records = plane.serving.records.latest("one", 4)[skipped:]
+    return f"{100 * sum(r.cached for r in records) / sum(r.prompt_tokens for r in records):.1f} %"
+
+
+def test_the_page_follows_a_further_request(found, plane):
+    ttft, reuse, bars = found["later"]
+    times = sorted(r.ttft_ms for r in plane.serving.records.latest("one", 4))
+    assert bars == 4 and (ttft, reuse) == (f"{times[2]:.1f} ms", reused(plane, 0)) and reuse != found["summary"][1]
 
 
 def test_a_cascade_is_highlighted(found):
@@ -125,6 +152,16 @@ def test_a_cascade_is_highlighted(found):
     words, boxes, edges = found["cascade"]
     assert words.startswith("Ended by “correct” of fact") and "3 ended" in words
     assert boxes == ["fact@1", "digest@1", "plan@1"] and edges == 2
+
+
+def test_what_a_change_spares_is_drawn_unmarked(found):
+    """`ship` is a source of `digest`, which the correction of `fact` ends; `ship` itself holds."""
+    assert found["spared"] == [["ship@1"], 1]
+
+
+def test_a_graph_that_is_cut_says_so(found):
+    words, marked = found["wide"]
+    assert "Drawn are the first 200 of 205." in words and marked == 200
 
 
 def test_search_and_changes(found):

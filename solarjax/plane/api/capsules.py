@@ -149,6 +149,13 @@ def attach_artifact(body: p.AttachBody, write: p.Write) -> WriteResult:
     return write.answer(write.plane.catalogue.attach(write.intent(body.reason), body.artifact))
 
 
+@router.post("/dependencies/around")
+def list_neighbours(body: p.EdgesBody, caller: p.Caller, plane: p.Plane) -> p.Edges:
+    """What versions were made from and what was made from them, one step each way. Nothing is changed."""
+    edges, more = plane.audit.edges(caller.tenant, body.versions)
+    return p.Edges(edges=edges, more=more)
+
+
 @router.post("/dependencies", status_code=201)
 def link_versions(body: p.LinkBody, write: p.Write) -> WriteResult:
     """Record later that one version was made from another."""

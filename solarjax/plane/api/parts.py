@@ -26,7 +26,7 @@ from solarjax.plane.capsules import (
 )
 from solarjax.plane.commit import Intent
 from solarjax.plane.errors import Invalid
-from solarjax.plane.results import WriteResult
+from solarjax.plane.results import Edge, WriteResult
 from solarjax.plane.services import Services
 
 T = TypeVar("T")
@@ -124,6 +124,19 @@ class CheckBody(Strict):
 
     epoch: Epoch
     capsules: Annotated[tuple[VersionRef, ...], Field(max_length=256)]
+
+
+class EdgesBody(Strict):
+    """Versions whose sources and derivatives are wanted."""
+
+    versions: Annotated[tuple[VersionRef, ...], Field(max_length=200)]
+
+
+class Edges(BaseModel):
+    """Derivations, sources and derivatives that no change touched included. `more`: these are not all."""
+
+    edges: list[Edge]
+    more: bool
 
 
 class StateBody(BaseModel):

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from solarjax.plane.admission import Admission, Fence
 from solarjax.plane.api import parts as p
-from solarjax.plane.api.doorbell import Doorbell
+from solarjax.plane.api.doorbell import Doorbell, Subscription
 from solarjax.plane.artifacts import Artifact
 from solarjax.plane.capsules import ID_PATTERN, MAX_EPOCH
 from solarjax.plane.results import Event, Impact
@@ -97,11 +97,21 @@ def bell(request: Request) -> Doorbell:
     return request.app.state.doorbell
 
 
+Bell = Annotated[Doorbell, Depends(bell)]
+
+
+async def place(caller: p.Caller, doorbell: Bell) -> AsyncIterator[Subscription]:
+    """A place among the streams, taken before the answer begins: later, a refusal would be a 200 that breaks off."""
+    with doorbell.subscribe() as subscription:
+        yield subscription
+
+
 @router.get("/stream", tags=["events"], response_class=EventSourceResponse)
 async def stream(
     caller: p.Caller,
     plane: p.Plane,
-    doorbell: Annotated[Doorbell, Depends(bell)],
+    doorbell: Bell,
+    subscription: Annotated[Subscription, Depends(place)],
     after: Annotated[int | None, Query(ge=0, le=MAX_EPOCH, description="Epoch to go on after, default now.")] = None,
     last_event_id: Annotated[int | None, Header(ge=0, le=MAX_EPOCH, description="Sent when reconnecting.")] = None,
 ) -> AsyncIterator[ServerSentEvent]:
@@ -109,14 +119,11 @@ async def stream(
     position = last_event_id if last_event_id is not None else after
     if position is None:
         position = (await run_in_threadpool(plane.catalogue.state, caller.tenant)).epoch
-    with doorbell.subscribe() as subscription:
-        while not doorbell.closed:
-            subscription.clear()
-            events = await run_in_threadpool(plane.audit.events, caller.tenant, after=position, limit=_BATCH)
-            for event in events:
-                yield ServerSentEvent(
-                    raw_data=event.model_dump_json(), id=str(event.epoch), event=event.operation
-                )  # fmt: skip
-                position = event.epoch
-            if not events:
-                await subscription.wait()
+    while not doorbell.closed:
+        subscription.clear()
+        events = await run_in_threadpool(plane.audit.events, caller.tenant, after=position, limit=_BATCH)
+        for event in events:
+            yield ServerSentEvent(raw_data=event.model_dump_json(), id=str(event.epoch), event=event.operation)
+            position = event.epoch
+        if not events:
+            await subscription.wait()

@@ -11,34 +11,42 @@ function shape(name, attributes, text) {
   return made;
 }
 
-// impacts: [{name, depth, via}], via the name it was derived from on a shortest path, or null.
-function drawGraph(svg, impacts) {
+// hits: [{name, depth}], what a change ends. edges: [{source, derived}] of these, to one another and to neighbours that
+// the change leaves alone: those are drawn a column before what was made from them or after what they were made from.
+function drawGraph(svg, hits, edges) {
   svg.replaceChildren();
-  const layers = new Map();
-  const places = new Map();
-  for (const impact of impacts) {
-    const row = layers.get(impact.depth) ?? 0;
-    layers.set(impact.depth, row + 1);
-    places.set(impact.name, { x: 4 + impact.depth * BOX.across, y: 4 + row * BOX.down });
+  const columns = new Map(hits.map(hit => [hit.name, hit.depth]));
+  const hit = new Set(columns.keys());
+  for (const { source, derived } of edges) {
+    if (!columns.has(source)) columns.set(source, columns.get(derived) - 1);
+    if (!columns.has(derived)) columns.set(derived, columns.get(source) + 1);
   }
-  const width = 8 + BOX.width + Math.max(0, ...layers.keys()) * BOX.across;
-  const height = 8 + Math.max(1, ...layers.values()) * BOX.down;
+  const first = Math.min(0, ...columns.values());
+  const rows = new Map();
+  const places = new Map();
+  for (const [name, column] of columns) {
+    const row = rows.get(column) ?? 0;
+    rows.set(column, row + 1);
+    places.set(name, { x: 4 + (column - first) * BOX.across, y: 4 + row * BOX.down });
+  }
+  const width = 8 + BOX.width + Math.max(0, ...[...rows.keys()].map(column => column - first)) * BOX.across;
+  const height = 8 + Math.max(1, ...rows.values()) * BOX.down;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.style.maxWidth = `${width}px`;
-  for (const impact of impacts) {
-    const from = places.get(impact.via), to = places.get(impact.name);
-    if (!from) continue;
+  for (const { source, derived } of edges) {
+    const from = places.get(source), to = places.get(derived);
     const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
     const bend = (x1 + x2) / 2;
-    svg.append(shape("path", { class: "edge hit", d: `M${x1},${y1} C${bend},${y1} ${bend},${y2} ${x2},${y2}` }));
+    const marked = hit.has(source) && hit.has(derived) ? "edge hit" : "edge";
+    svg.append(shape("path", { class: marked, d: `M${x1},${y1} C${bend},${y1} ${bend},${y2} ${x2},${y2}` }));
   }
-  for (const impact of impacts) {
-    const { x, y } = places.get(impact.name);
-    const group = shape("g", { class: impact.depth ? "node hit" : "node hit root" });
+  for (const [name, { x, y }] of places) {
+    const root = hit.has(name) && columns.get(name) === 0;
+    const group = shape("g", { class: `node${hit.has(name) ? " hit" : ""}${root ? " root" : ""}` });
     group.append(
       shape("rect", { x, y, width: BOX.width, height: BOX.height, rx: 6 }),
-      shape("text", { x: x + 8, y: y + 20 }, impact.name.length > 24 ? impact.name.slice(0, 23) + "…" : impact.name),
-      shape("title", {}, impact.name),
+      shape("text", { x: x + 8, y: y + 20 }, name.length > 24 ? name.slice(0, 23) + "…" : name),
+      shape("title", {}, name),
     );
     svg.append(group);
   }

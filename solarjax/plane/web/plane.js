@@ -87,19 +87,28 @@ async function show(id) {
 }
 
 async function cascade(version) {
-  let impacts, words;
+  let impacts, words, total;
   if (version.ended_epoch === null) {
     const found = await ask(`/capsules/${encodeURIComponent(version.id)}/versions/${version.version}/impact?limit=200`);
-    impacts = found.impacts;
+    [impacts, total] = [found.impacts, found.ended];
     words = `Correcting ${named(version)} would end ${found.ended} version${found.ended === 1 ? "" : "s"}.`;
   } else {
     impacts = (await ask(`/events/${version.ended_epoch}/ended?limit=200`)).items;
     const event = await ask(`/events/${version.ended_epoch}`);
+    total = event.result.ended;
     words = `Ended by “${event.operation}” of ${event.capsule ?? "–"} (${event.actor}): ${event.reason || "no reason given"}. `
       + `${event.result.ended} ended with it.`;
   }
+  const around = await ask("/dependencies/around", {
+    method: "POST", body: JSON.stringify({ versions: impacts.map(i => i.ref) }),
+  });
+  if (total > impacts.length) words += ` Drawn are the first ${impacts.length} of ${total}.`;
+  if (around.more) words += " Not all of their neighbours are drawn.";
   at("cascade").textContent = words;
-  drawGraph(at("graph"), impacts.map(i => ({ name: named(i.ref), depth: i.depth, via: i.via && named(i.via) })));
+  drawGraph(
+    at("graph"), impacts.map(i => ({ name: named(i.ref), depth: i.depth })),
+    around.edges.map(e => ({ source: named(e.source), derived: named(e.derived) })),
+  );
 }
 
 const median = values => {
