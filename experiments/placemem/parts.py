@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from experiments.placemem import controls, engines, loop, routing, table
+from experiments.placemem import controls, crashes, engines, loop, routing, table
 from experiments.placemem.errors import BenchError
 from experiments.placemem.frontend import Frontend
 from experiments.placemem.loop import Plan, Say
@@ -65,6 +65,7 @@ PARTS: dict[str, Part] = {
              Plan(turns=60, conditions=DEPLOYED, **SELDOM, **(LONG_TRACE | {"first": 8}))),
         Part("invalidation", "a correction with 0 to 100,000 dependants", "none", ("P03",)),
         Part("concurrency", "clients that admit on two paths while corrections commit; two controls", "none", ("P07",)),
+        Part("crash", "writers killed at random while they write", "none", ()),
         Part("routing-standin", "four rules, equal and unequal nodes, scripted engines", "standin", ()),
         Part("routing-vllm", "four rules, equal and unequal nodes, vLLM", "vllm", ()),
     )
@@ -204,6 +205,8 @@ def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
                 controls.invalidation(folder, sizes, repeats, journal, say)
                 records = list(journal.records)
             return Outcome(part, config, records, controls.invalidation_rows(part.id, records), True)
+        if part.id == "crash":
+            return _crash(part, crashes.FEW if options.quick else crashes.KILLS, folder, work, say)
         sizes_: tuple[int, float, float] = (16, 2.0, 20.0) if options.quick else (64, 60.0, 20.0)
         clients, seconds, rate = sizes_
         if options.minutes is not None:
@@ -215,6 +218,16 @@ def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
             controls.concurrency(folder, on, clients, seconds, rate, journal, say)
             records = list(journal.records)
         return Outcome(part, config, records, controls.concurrency_rows(part.id, records), True)
+
+
+def _crash(part: Part, kills: int, folder: Path, work: Path, say: Say) -> Outcome:
+    on = databases.available()
+    config: dict[str, Any] = {"part": part.id, "databases": list(on), "kills": kills, **_durability(on)}
+    with loop.open_journal(work, part.id, config) as journal:
+        crashes.crashes(folder, on, kills, journal, say)
+        records = list(journal.records)
+    records += crashes.notes() + crashes.problems(records)
+    return Outcome(part, config, records, crashes.crash_rows(part.id, records), True)
 
 
 def _durability(on: Sequence[str]) -> dict[str, str]:
