@@ -1,8 +1,8 @@
 """What a correction costs as its cascade grows, and whether a request can slip past one. Neither needs an engine.
 
-The first corrects capsules with 0 to 10^5 dependants. The second lets clients admit while corrections commit, and gives
-the log to a checker that shares no code with the plane (`scripts/plane/checker.py`); two ways to admit that look right
-and are not must be caught by it.
+The first corrects capsules with 0 to 10^5 dependants. The second lets clients admit while corrections commit, by the
+gate and by the sidecar's hot path, and gives the log to a checker that shares no code with the plane
+(`scripts/plane/checker.py`); two ways to admit that look right and are not must be caught by it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from solarjax.replay.journal import Journal
 
 DEPENDANTS = (0, 1, 10, 100, 1_000, 10_000, 100_000)
 
-
+STRESSED = {
+    "snapshot": ("snapshot", "gate"), "hot": ("snapshot", "hot"),
+    "ttl": ("ttl", "gate"), "two_reads": ("two_reads", "gate"),
+}  # fmt: skip
+"""Condition -> mode and path of `scripts.plane.stress`."""
 SYNCHRONOUS: tuple[Synchronous, ...] = ("full", "normal")
 SMALL = 1_000
 """Dependants up to which a correction takes milliseconds: those are repeated more often, in both durabilities."""
@@ -89,29 +93,33 @@ def invalidation_rows(table: str, records: Iterable[Mapping[str, Any]]) -> list[
 def concurrency(
     folder: Path, on: Sequence[str], clients: int, seconds: float, rate: float, journal: Journal, say: Say = print
 ) -> None:
-    """The plane and both controls under the same stress; a control may stop once it has been caught.
+    """The plane on both paths and both controls under the same stress; a control may stop once it has been caught.
 
     on: databases, see `scripts.plane.databases`.
     """
     done = {(r["database"], r["mode"]) for r in journal.records}
-    for database, mode in itertools.product(on, stress.MODES):
-        if (database, mode) in done:
+    for database, name in itertools.product(on, STRESSED):
+        if (database, name) in done:
             continue
+        mode, path = STRESSED[name]
         length = seconds if mode == "snapshot" else min(seconds, 5.0)
         with databases.empty(database, folder) as url:
-            verdict, facts = stress.run(url, mode=mode, threads=clients, seconds=length, rate=rate, pause=0.5)
+            verdict, facts = stress.run(
+                url, mode=mode, path=path, threads=clients, seconds=length, rate=rate, pause=0.5
+            )  # fmt: skip
         kinds = Counter(violation.split(":")[0] for violation in verdict.violations)
         journal.append(
-            {"type": "stress", "database": database, "mode": mode, "clients": clients, "violations": dict(kinds),
+            {"type": "stress", "database": database, "mode": name, "clients": clients, "violations": dict(kinds),
              **facts, **{k: v for k, v in verdict._asdict().items() if k != "violations"}}
         )  # fmt: skip
-        say(f"concurrency: {database}, {mode}: {sum(kinds.values())} violations in {verdict.admissions} admissions")
+        say(f"concurrency: {database}, {name}: {sum(kinds.values())} violations in {verdict.admissions} admissions")
 
 
 def concurrency_rows(table: str, records: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Counts by mode (in `condition`, with the database unless it is SQLite)."""
+    """Counts by way of admission (in `condition`, with the database unless it is SQLite)."""
     found = []
-    names = ("admissions", "corrections", "close", "fenced", "refused", "lost_races", "corrections_per_s", "seconds")
+    names = ("admissions", "corrections", "close", "fenced", "refused", "lost_races", "corrections_per_s", "seconds",
+             "kept", "readmitted")  # fmt: skip
     for record in records:
         condition = record["mode"] + ("" if record["database"] == "sqlite" else f", {record['database']}")
         counts = {"violations": sum(record["violations"].values())} | {name: record[name] for name in names}

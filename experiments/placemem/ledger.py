@@ -28,6 +28,9 @@ REUSE, BASE = ("no_invalidation", "full"), "prompt_only"
 FOLLOWS = "follows correction"
 """The probe's answer: which of the old and the new value the model gives when it can give only one of them."""
 
+HOT = ("close", "kept")
+"""What a run of the hot path must have had to be a trial of it."""
+
 
 class Lacking(Exception):
     """A figure that a verdict needs is not stored."""
@@ -50,6 +53,13 @@ class Figures:
         if row is None or row.value is None:
             raise Lacking(f"{table}: {condition}: {measure}")
         return row
+
+    def find(self, table: str, condition: str, measure: str) -> Row | None:
+        """As `one`; None if it is not stored."""
+        try:
+            return self.one(table, condition, measure)
+        except Lacking:
+            return None
 
     def value(self, table: str, condition: str, measure: str, versus: str = "") -> float:
         """Its value."""
@@ -268,24 +278,38 @@ def _p06(figures: Figures) -> CheckResult:
 
 
 def _p07(figures: Figures) -> CheckResult:
-    """Judged by the database with most violations; SQLite's figures carry no name."""
+    """Judged by the path and database with most violations; SQLite's figures carry no name."""
     more = figures.parts.get("concurrency", {"config": {}})["config"].get("databases", ())[1:]
     where = ["", *(f", {name}" for name in more)]
     runs = [figures.one("concurrency", f"snapshot{on}", "violations") for on in where]
-    row = max(runs, key=lambda r: r.value or 0.0)
+    hot = [row for on in where if (row := figures.find("concurrency", f"hot{on}", "violations")) is not None]
+    row = max([*runs, *hot], key=lambda r: r.value or 0.0)
     close = [figures.value("concurrency", f"snapshot{on}", "close") for on in where]
     caught = [figures.value("concurrency", mode + on, "violations") for on in where for mode in ("ttl", "two_reads")]
     decisive = min(caught) > 0 and min(close) > 0
-    verdict = Verdict.REFUTED if row.value else Verdict.HOLDS if decisive else Verdict.UNDECIDED
+    condition = None if len(hot) == len(where) else "the sidecar's own path (`hot`) was not run on every database"
+    if condition is None:  # a hot path that kept nothing, or met no correction, was not tried
+        decisive &= all(figures.value("concurrency", f"hot{on}", name) > 0 for on in where for name in HOT)
+    holds = Verdict.HOLDS if condition is None else Verdict.HOLDS_UNDER
+    verdict = Verdict.REFUTED if row.value else holds if decisive else Verdict.UNDECIDED
     return _result(
         figures, "concurrency", "p07", "P07", "no admission after a correction uses what it ended", verdict, row,
-        "violations", predicted=0.0,
+        "violations", predicted=0.0, condition=condition if verdict is Verdict.HOLDS_UNDER else None,
         notes="; ".join(
-            f"{on.removeprefix(', ') or 'sqlite'}: {run.n} admissions, {near:.0f} within 50 ms after a correction; the "
-            f"checker finds {ttl:.0f} violations of a TTL cache and {torn:.0f} of two separate reads"
+            f"{on.removeprefix(', ') or 'sqlite'}: {run.n} admissions, {near:.0f} within 50 ms after a correction; "
+            f"{_hot(figures, on)}the checker finds {ttl:.0f} violations of a TTL cache and {torn:.0f} of two separate "
+            "reads"
             for on, run, near, ttl, torn in zip(where, runs, close, caught[::2], caught[1::2], strict=True)
         ) + ".",
     )  # fmt: skip
+
+
+def _hot(figures: Figures, on: str) -> str:
+    row = figures.find("concurrency", f"hot{on}", "violations")
+    if row is None:
+        return ""
+    near, kept = (figures.value("concurrency", f"hot{on}", name) for name in HOT)
+    return f"by the sidecar's path {row.n}, {near:.0f} and {kept:.0f} from what it had kept; "
 
 
 JUDGES: tuple[Judge, ...] = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from experiments.placemem import controls, engines, loop, routing, table
+from experiments.placemem import controls, crashes, engines, loop, routing, table
 from experiments.placemem.errors import BenchError
 from experiments.placemem.frontend import Frontend
 from experiments.placemem.loop import Plan, Say
@@ -24,6 +24,8 @@ BLOCKS = (1400, 1400)
 """KV blocks of the two nodes of a comparison: room for all that its conditions keep."""
 UNEQUAL, EQUAL = (96, 1400), (96, 96)
 """And of a routing study. In this order one server at a time is started anew, see pool.py."""
+BASELINES = ("text_cache", "text_hash")
+"""What can be had without a plane; no table of conditions should lack them."""
 SMALL = routing.Load("small", 6, 48)
 LARGE = routing.Load("large", 24, 96)
 
@@ -47,6 +49,7 @@ class Part:
 LONG_TRACE: dict[str, Any] = {"corrections": 4, "first": 20, "focus": 0.5, "derived": 0.25, "background": 30}
 SELDOM: dict[str, Any] = {"answered": 0.0, "answered_after": 0.25}
 """A token of an answer costs a CPU as much as a cached prompt; what answers say is the probe's subject."""
+DEPLOYED = (*BASELINES, "full")
 PARTS: dict[str, Part] = {
     part.id: part
     for part in (
@@ -58,10 +61,11 @@ PARTS: dict[str, Part] = {
              ("P01", "P04", "P05"), Plan(repeats=3, answered=0.25, answered_after=0.5, choose=True),
              Plan(turns=24, first=3, answered=0.0, answered_after=0.0, choose=True)),
         Part("deployment", "the long trace through the plane on vLLM", "vllm", ("P06",),
-             Plan(turns=340, repeats=3, conditions=("full",), **SELDOM, **LONG_TRACE),
-             Plan(turns=60, conditions=("full",), **SELDOM, **(LONG_TRACE | {"first": 8}))),
+             Plan(turns=340, repeats=3, conditions=DEPLOYED, **SELDOM, **LONG_TRACE),
+             Plan(turns=60, conditions=DEPLOYED, **SELDOM, **(LONG_TRACE | {"first": 8}))),
         Part("invalidation", "a correction with 0 to 100,000 dependants", "none", ("P03",)),
-        Part("concurrency", "clients that admit while corrections commit, and two controls", "none", ("P07",)),
+        Part("concurrency", "clients that admit on two paths while corrections commit; two controls", "none", ("P07",)),
+        Part("crash", "writers killed at random while they write", "none", ()),
         Part("routing-standin", "four rules, equal and unequal nodes, scripted engines", "standin", ()),
         Part("routing-vllm", "four rules, equal and unequal nodes, vLLM", "vllm", ()),
     )
@@ -201,16 +205,33 @@ def _control(part: Part, options: Options, work: Path, say: Say) -> Outcome:
                 controls.invalidation(folder, sizes, repeats, journal, say)
                 records = list(journal.records)
             return Outcome(part, config, records, controls.invalidation_rows(part.id, records), True)
+        if part.id == "crash":
+            return _crash(part, crashes.FEW if options.quick else crashes.KILLS, folder, work, say)
         sizes_: tuple[int, float, float] = (16, 2.0, 20.0) if options.quick else (64, 60.0, 20.0)
         clients, seconds, rate = sizes_
         if options.minutes is not None:
             seconds = min(seconds, 60 * options.minutes)
         on = databases.available()
         config = {"part": part.id, "databases": list(on), "clients": clients, "seconds": seconds, "rate": rate}
+        config |= _durability(on)
         with loop.open_journal(work, part.id, config) as journal:
             controls.concurrency(folder, on, clients, seconds, rate, journal, say)
             records = list(journal.records)
         return Outcome(part, config, records, controls.concurrency_rows(part.id, records), True)
+
+
+def _crash(part: Part, kills: int, folder: Path, work: Path, say: Say) -> Outcome:
+    on = databases.available()
+    config: dict[str, Any] = {"part": part.id, "databases": list(on), "kills": kills, **_durability(on)}
+    with loop.open_journal(work, part.id, config) as journal:
+        crashes.crashes(folder, on, kills, journal, say)
+        records = list(journal.records)
+    records += crashes.notes() + crashes.problems(records)
+    return Outcome(part, config, records, crashes.crash_rows(part.id, records), True)
+
+
+def _durability(on: Sequence[str]) -> dict[str, str]:
+    return {"postgresql_fsync": "on" if databases.forces_commits() else "off"} if "postgresql" in on else {}
 
 
 def _note(journal: Journal, nodes: engines.Nodes) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from experiments.placemem import ledger
 from experiments.placemem.errors import BenchError
-from experiments.placemem.parts import PARTS, Outcome
+from experiments.placemem.parts import BASELINES, PARTS, Outcome
 from experiments.placemem.table import Row, to_json
 from solarjax import provenance
 from solarjax.replay.errors import BadOption
@@ -149,7 +149,7 @@ def page(parts: Mapping[str, Mapping[str, Any]], claims: Sequence[Mapping[str, A
         "token. With scripted engines, TTFT is modelled (`standin.py`).", "",
         "Conditions are explained in `experiments/placemem/conditions.py`; all go through the same sidecar and ask the "
         "same questions in turn. With the engine's prefix cache on, plain texts reuse KV blocks too (`text_cache`), "
-        "and consistent hashing by capsule (`text_hash`) is a strong rule: both stand in every table.", "",
+        f"and consistent hashing by capsule (`text_hash`) is a strong rule{_where(parts)}.", "",
         "## Claims", "", "| claim | statement | verdict | figure | interval | notes |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for c in claims:
@@ -173,6 +173,15 @@ def page(parts: Mapping[str, Mapping[str, Any]], claims: Sequence[Mapping[str, A
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _where(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which comparisons hold both baselines, read from their figures."""
+    held = {name: {row["condition"] for row in part["rows"]} for name, part in parts.items() if PARTS[name].plan}
+    lacking = [f"`{name}` lacks {c}" for name, found in held.items() for c in BASELINES if c not in found]
+    if not held:
+        return ""
+    return ": both stand in every comparison" + (f" but for these: {', '.join(lacking)}" if lacking else "")
+
+
 def _facts(part: Mapping[str, Any]) -> str:
     shown = {k: v for k, v in part["config"].items() if k not in ("part", "conditions")}
     sizes = ", ".join(f"{name} {value}" for name, value in shown.items())
@@ -181,6 +190,9 @@ def _facts(part: Mapping[str, Any]) -> str:
     done = "" if part["complete"] else " Stopped by its time limit: what was answered until then is shown."
     node = (made.get("nodes") or [{}])[0]
     sizes += "".join(f", {name} {node[name]}" for name in ("model", "dtype") if name in node)
+    # Parts stored before the setting was recorded ran as `scripts/with_postgres` does by itself.
+    if "postgresql" in shown.get("databases", ()) and shown.get("postgresql_fsync", "off") == "off":
+        done += " PostgreSQL's commits were not forced to disk (`scripts/with_postgres`, fsync=off); SQLite's were."
     done += "".join(f" {note}" for note in part["notes"])
     return f"{sizes}. {part['seconds']:g} s on {made['cpus']} CPUs, {made['created']}, commit {git}.{done}"
 

@@ -3,9 +3,10 @@
     python -m scripts.plane.crash --kills 200
     scripts/with_postgres python -m scripts.plane.crash --kills 200 --postgres
 
-A writer process creates facts, hundreds of versions derived from them, and corrects the facts; after each commit it
-says so on a pipe. It is killed after a random time, the catalogue is opened again as it lies there and compared with
-what was said, and the next writer goes on in the same catalogue.
+A writer process creates facts, hundreds of versions derived from them and artifacts made from those, and corrects,
+supersedes, deletes or erases the facts; after each commit it says so on a pipe. It is killed after a random time, the
+catalogue is opened again as it lies there and compared with what was said (crash_check.py), and the next writer goes on
+in the same catalogue. On PostgreSQL that ends the client in the middle of its transaction; the server lives on.
 """
 
 from __future__ import annotations
@@ -15,23 +16,20 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
-from contextlib import closing
+from collections import Counter
 from typing import Any
 
-from sqlalchemy import select, text
-
-from solarjax.plane import tables as t
+from scripts.plane.crash_check import TENANT, verify
+from solarjax.plane.artifacts import ArtifactDraft, EmbeddingLocator
 from solarjax.plane.capsules import CapsuleContent, CapsuleDraft, Provenance, VersionRef
 from solarjax.plane.catalogue import Catalogue
 from solarjax.plane.commit import Intent
-from solarjax.plane.errors import NotFound
-from solarjax.plane.textindex import words
 
-TENANT, FAN = "crash", 24
+FAN = 24
+ENDS = ("correct", "supersede", "delete", "erase")
 _SOURCE = Provenance(source="crash")
 _INTENT = Intent(TENANT, "crash")
 
@@ -49,98 +47,30 @@ def write_forever(url: str, pipe: int, seed: int) -> None:
         draft = CapsuleDraft(id=name, text=f"text of {name}", provenance=_SOURCE, depends_on=sources)
         return say(catalogue.create(_INTENT, draft))
 
+    def attach(sources: list[VersionRef]) -> None:
+        # The locator says what it was made from, for the check.
+        locator = EmbeddingLocator(model="crash", dimensions=1, uri=" ".join(map(str, sources)))
+        say(catalogue.attach(_INTENT, ArtifactDraft(locator=locator, made_from=tuple(sources))))
+
+    content = CapsuleContent(text="another text", provenance=_SOURCE)
     for n in range(10**9):
         root = create(f"fact.{seed}.{n}", ())
         made = [root]
-        for i in range(rng.randrange(1, FAN)):
+        for i in range(rng.choice((1, 4, FAN))):
             made.append(create(f"derived.{seed}.{n}.{i}", tuple(rng.sample(made, min(len(made), 2)))))
-        content = CapsuleContent(text="corrected text", provenance=_SOURCE)
-        say(catalogue.correct(_INTENT, root, content))
-
-
-def verify(url: str, acknowledged: list[list[Any]], unchecked_from: int = 0) -> list[str]:
-    """What is wrong with a catalogue, in words.
-
-    Args:
-      acknowledged: [epoch, operation, reference] of every commit that was acknowledged.
-      unchecked_from: cascades of epochs up to this one were compared before.
-    """
-    found: list[str] = []
-    catalogue = Catalogue(url)
-    try:
-        try:
-            state = catalogue.state(TENANT)
-        except NotFound:
-            return ["the tenant is gone"]
-
-        def tables(connection: Any) -> dict[str, list[Any]]:
-            wanted = (t.event, t.version, t.ending, t.edge)
-            return {table.name: list(connection.execute(select(table))) for table in wanted}
-
-        rows = catalogue.database.read(tables)
-        events = {row.epoch: row for row in rows["event"]}
-        if sorted(events) != list(range(1, state.epoch + 1)):
-            found.append(f"epoch is {state.epoch}, events are {len(events)}")
-        for epoch, operation, ref in acknowledged:
-            event = events.get(epoch)
-            if event is None or event.operation != operation or _ref(event) != ref:
-                found.append(f"acknowledged {operation} of {ref} at epoch {epoch} is not there")
-        for version in rows["version"]:
-            if version.epoch not in events:
-                found.append(f"version {version.capsule}@{version.number} has no event")
-        found += _cascades(rows, {e for e in events if e > unchecked_from})
-        documents = catalogue.database.read(lambda connection: _documents(connection, state.tid))
-        if documents != {row.vid for row in rows["version"] if words(row.text)}:
-            found.append(f"{len(documents)} versions in the text index, {len(rows['version'])} in the table")
-    finally:
-        catalogue.close()
-    if "://" not in url:
-        with closing(sqlite3.connect(url)) as database:
-            problem = database.execute("PRAGMA integrity_check").fetchone()[0]
-            if problem != "ok":
-                found.append(f"the file is damaged: {problem}")
-    return found
-
-
-def _cascades(rows: dict[str, list[Any]], epochs: set[int]) -> list[str]:
-    """Compares what each event ended with a walk over the edges in plain Python."""
-    derived: dict[int, list[Any]] = {}
-    for edge in rows["edge"]:
-        derived.setdefault(edge.source, []).append(edge)
-    ended: dict[int, set[int]] = {}
-    first: dict[int, int] = {}
-    for row in sorted(rows["ending"], key=lambda row: row.epoch):
-        ended.setdefault(row.epoch, set()).add(row.vid)
-        first.setdefault(row.vid, row.epoch)
-    roots = {row.epoch: row.vid for row in rows["ending"] if row.cause == "corrected"}
-    found = []
-    for event in rows["event"]:
-        if event.epoch not in epochs:
-            continue
-        expected: set[int] = set()
-        pending = [roots[event.epoch]] if event.epoch in roots else []
-        if event.operation == "correct" and not pending:
-            found.append(f"the correction of epoch {event.epoch} ended nothing")
-        while pending:
-            vid = pending.pop()
-            if vid in expected or first.get(vid, event.epoch) < event.epoch:
-                continue
-            expected.add(vid)
-            pending.extend(edge.derived for edge in derived.get(vid, ()) if edge.epoch < event.epoch)
-        if ended.get(event.epoch, set()) != expected:
-            found.append(f"epoch {event.epoch} ended {len(ended.get(event.epoch, ()))} versions of {len(expected)}")
-    return found
-
-
-def _documents(connection: Any, tid: int) -> set[int]:
-    if connection.dialect.name == "sqlite":
-        return set(connection.execute(text(f"SELECT rowid FROM words_of_{tid}")).scalars())
-    return set(connection.execute(text("SELECT vid FROM search_document WHERE tid = :tid"), {"tid": tid}).scalars())
-
-
-def _ref(event: Any) -> str:
-    ref = json.loads(event.result)["ref"]
-    return f"{ref['id']}@{ref['version']}"
+            if rng.random() < 0.2:
+                attach(rng.sample(made, min(len(made), 3)))
+        match rng.choice(ENDS):
+            case "correct":
+                say(catalogue.correct(_INTENT, root, content))
+            case "supersede":
+                say(catalogue.supersede(_INTENT, root, content))
+                if rng.random() < 0.5:  # and then it turns out never to have been right
+                    say(catalogue.correct(_INTENT, root, content))
+            case "delete":
+                say(catalogue.delete(_INTENT, root.id))
+            case "erase":
+                say(catalogue.delete(_INTENT, root.id, erase=True))
 
 
 def run(url: str, kills: int, seed: int) -> dict[str, Any]:
@@ -186,7 +116,7 @@ def run(url: str, kills: int, seed: int) -> dict[str, Any]:
     problems += verify(url, acknowledged)
     return {
         "kills": kills, "acknowledged": len(acknowledged), "committed_unacknowledged": unacknowledged,
-        "corrections": sum(entry[1] == "correct" for entry in acknowledged), "problems": problems,
+        "operations": dict(Counter(entry[1] for entry in acknowledged)), "problems": problems,
     }  # fmt: skip
 
 

@@ -38,7 +38,18 @@ def empty(database: str, folder: Path) -> Iterator[str]:
         _run(url, f"DROP SCHEMA {name} CASCADE")
 
 
+def forces_commits() -> bool:
+    """Whether the PostgreSQL of the variable forces commits to disk; that of `scripts/with_postgres` does not."""
+    engine = create_engine(_driver(os.environ[VARIABLE]), poolclass=NullPool)
+    with engine.connect() as connection:
+        return connection.execute(text("SHOW fsync")).scalar_one() == "on"
+
+
 def _run(url: str, statement: str) -> None:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1), poolclass=NullPool)
+    engine = create_engine(_driver(url), poolclass=NullPool)
     with engine.begin() as connection:
         connection.execute(text(statement))
+
+
+def _driver(url: str) -> str:
+    return url.replace("postgresql:", "postgresql+psycopg:", 1)

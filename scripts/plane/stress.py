@@ -2,6 +2,7 @@
 
     python -m scripts.plane.stress                                        # 64 clients, 20 corrections/s, 60 s, SQLite
     scripts/with_postgres python -m scripts.plane.stress --postgres
+    python -m scripts.plane.stress --path hot                             # as the sidecar admits, see clients.py
     python -m scripts.plane.stress --mode ttl --seconds 10                # a control: the checker must object
 
 World: facts, a summary of each, and a plan from each two neighbouring summaries. A round picks a fact; two correctors
@@ -24,16 +25,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from scripts.plane.checker import Verdict, check
-from scripts.plane.controls import TtlCache, TwoReads
-from solarjax.plane.admission import Gate
+from scripts.plane.clients import FACTS, MODES, PATHS, TENANT, clients
 from solarjax.plane.capsules import CapsuleContent, CapsuleDraft, Provenance, VersionRef
 from solarjax.plane.catalogue import Catalogue
 from solarjax.plane.commit import Intent
-from solarjax.plane.errors import Conflict, NotFound
+from solarjax.plane.errors import Conflict
 from solarjax.plane.results import WriteResult
 
-TENANT, FACTS = "stress", 4
-MODES = ("snapshot", "ttl", "two_reads")
 _SOURCE = Provenance(source="stress")
 _INTENT = Intent(TENANT, "stress")
 
@@ -92,65 +90,25 @@ class Writers:
         return made
 
 
-def client(catalogue: Catalogue, mode: str, stop: Any, seed: int, think: float, pause: float) -> list[dict[str, Any]]:
-    """Admits, works a little, fences, until told to stop. Returns its part of the log."""
-    rng, log = random.Random(seed), []
-    gate = Gate(catalogue.database, catalogue.clock)
-    source: Any = {"snapshot": gate, "ttl": None, "two_reads": TwoReads(catalogue)}[mode] or _ttl(catalogue)
-    while not stop():
-        time.sleep(rng.random() * pause)
-        i = rng.randrange(FACTS)
-        wanted = rng.choice(([f"fact{i}"], [f"fact{i}", f"summary{i}"], [f"fact{i}", f"summary{i}", f"plan{i}"]))
-        started = time.monotonic_ns()
-        try:
-            admission = source.admit(TENANT, wanted)
-        except NotFound:
-            continue  # between a correction and the new summary there is none
-        entry = {
-            "type": "admission", "epoch": admission.epoch, "started": started,
-            "used": [[ref.id, ref.version] for ref in admission.refs],
-        }  # fmt: skip
-        time.sleep(rng.random() * think)  # the prompt is built, a node chosen
-        if mode == "snapshot":
-            entry["fence_started"] = time.monotonic_ns()
-            entry["passed"] = gate.fence(TENANT, admission).passed
-        log.append(entry)
-    return log
-
-
-_TTL: dict[int, TtlCache] = {}
-
-
-def _ttl(catalogue: Catalogue) -> TtlCache:
-    return _TTL.setdefault(id(catalogue), TtlCache(catalogue))
-
-
-def clients(
-    url: str, mode: str, threads: int, stop: Any, seed: int, think: float, pause: float
-) -> list[dict[str, Any]]:
-    """`threads` clients of one process, until `stop()`, or until a time of the monotonic clock if it is a number."""
-    stopped = stop if callable(stop) else lambda: time.monotonic_ns() > stop
-    catalogue = Catalogue(url)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            parts = pool.map(lambda i: client(catalogue, mode, stopped, seed * 1000 + i, think, pause), range(threads))
-            return [entry for part in parts for entry in part]
-    finally:
-        _TTL.pop(id(catalogue), None)
-        catalogue.close()
-
-
 def run(
-    url: str, *, mode: str = "snapshot", threads: int = 64, seconds: float = 60.0, rate: float = 20.0,
-    processes: int = 1, seed: int = 0, min_rounds: int = 0, think: float = 0.02, pause: float = 0.0,
+    url: str, *, mode: str = "snapshot", path: str = "gate", threads: int = 64, seconds: float = 60.0,
+    rate: float = 20.0, processes: int = 1, seed: int = 0, min_rounds: int = 0, think: float = 0.02,
+    pause: float = 0.0,
 ) -> tuple[Verdict, dict[str, Any]]:  # fmt: skip
     """Runs clients and correctors against an empty catalogue and checks the log.
 
     Args:
+      mode: `snapshot`, or a control, which knows no other path than `gate`.
+      path: of the admissions, see clients.py.
       seconds: how long at least; rate: corrections per second wanted.
       think: longest time between admission and fence, seconds; pause: and between two requests of a client.
       min_rounds: goes on until there were so many corrections, however slow the machine (one process only).
+
+    Returns:
+      The verdict, and facts: `kept` counts admissions that the hot path had kept, `readmitted` those after a refusal.
     """
+    if path != "gate" and mode != "snapshot":
+        raise ValueError(f"path {path!r} with the control {mode!r}: controls know the path 'gate' only")
     catalogue = Catalogue(url)
     catalogue.add_tenant(TENANT)
     writers = Writers(catalogue)
@@ -161,11 +119,12 @@ def run(
         pool: Any = multiprocessing.get_context("spawn").Pool(processes)
         share = threads // processes
         jobs = [
-            pool.apply_async(clients, (url, mode, share, until, seed + n, think, pause)).get for n in range(processes)
+            pool.apply_async(clients, (url, mode, path, share, until, seed + n, think, pause)).get
+            for n in range(processes)
         ]
     else:
         pool = ThreadPoolExecutor(1)
-        jobs = [pool.submit(clients, url, mode, threads, done.is_set, seed, think, pause).result]
+        jobs = [pool.submit(clients, url, mode, path, threads, done.is_set, seed, think, pause).result]
     rounds, rng = 0, random.Random(seed)
     with ThreadPoolExecutor(2) as racers:
         while time.monotonic_ns() < until or rounds < min_rounds:
@@ -183,13 +142,15 @@ def run(
         pool.shutdown()
     catalogue.close()
     facts = {"seconds": round(took, 1), "corrections": rounds, "corrections_per_s": round(rounds / took, 1)}
-    return check(log), {**facts, "lost_races": writers.lost_races}
+    kept, again = (sum(entry.get(name, False) for entry in log) for name in ("kept", "again"))
+    return check(log), {**facts, "lost_races": writers.lost_races, "kept": kept, "readmitted": again}
 
 
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=MODES, default="snapshot")
+    parser.add_argument("--path", choices=PATHS, default="gate")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=20.0, help="corrections per second")
@@ -197,10 +158,12 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--postgres", action="store_true", help="use the URL in SOLARJAX_TEST_POSTGRES")
     given = parser.parse_args()
+    if given.path != "gate" and given.mode != "snapshot":
+        parser.error("a control knows the path gate only")
     with tempfile.TemporaryDirectory() as folder:
         url = os.environ["SOLARJAX_TEST_POSTGRES"] if given.postgres else f"{folder}/plane.db"
         verdict, facts = run(
-            url, mode=given.mode, threads=given.clients, seconds=given.seconds, rate=given.rate,
+            url, mode=given.mode, path=given.path, threads=given.clients, seconds=given.seconds, rate=given.rate,
             processes=given.processes, pause=given.pause,
         )  # fmt: skip
     kinds: dict[str, int] = {}
@@ -208,7 +171,7 @@ def main() -> int:
         kind = violation.split(":")[0]
         kinds[kind] = kinds.get(kind, 0) + 1
     database = "postgresql" if given.postgres else "sqlite"
-    shown = {"database": database, "mode": given.mode, "clients": given.clients, **facts}
+    shown = {"database": database, "mode": given.mode, "path": given.path, "clients": given.clients, **facts}
     print(json.dumps({**shown, **verdict._asdict(), "violations": kinds}))
     for violation in verdict.violations[:5]:
         print("  " + violation, file=sys.stderr)

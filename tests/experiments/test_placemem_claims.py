@@ -34,9 +34,10 @@ def world():
     cascades = [{"synchronous": "full", "dependants": n, "nth": i, "ended": n + 1, "wall_ms": 0.9 + i / 100,
                  "cpu_ms": 0.5 + i / 100}
                 for n in (0, 1, 10) for i in range(5)]  # fmt: skip
-    modes = (("snapshot", {}), ("ttl", {"stale": 9}), ("two_reads", {"torn": 2}))
+    modes = (("snapshot", {}), ("hot", {}), ("ttl", {"stale": 9}), ("two_reads", {"torn": 2}))
     stress = [{"database": database, "mode": mode, "violations": bad, "admissions": 1000, "corrections": 50,
-               "close": 40, "fenced": 900, "refused": 3, "lost_races": 50, "corrections_per_s": 20.0, "seconds": 60.0}
+               "close": 40, "fenced": 900, "refused": 3, "lost_races": 50, "corrections_per_s": 20.0, "seconds": 60.0,
+               "kept": 300 * (mode == "hot"), "readmitted": 3 * (mode == "hot")}
               for database in ("sqlite", "postgresql") for mode, bad in modes]  # fmt: skip
     rows = {
         "pilot": table.rows("pilot", records, True), "trace": table.rows("trace", records, True),
@@ -93,6 +94,11 @@ EDITS = [
     ("concurrency", "snapshot", "violations", "", {"value": 1.0}, "p07", "refuted"),
     ("concurrency", "ttl", "violations", "", {"value": 0.0}, "p07", "undecided"),
     ("concurrency", "snapshot, postgresql", "violations", "", {"value": 2.0}, "p07", "refuted"),
+    ("concurrency", "hot", "violations", "", {"value": 1.0}, "p07", "refuted"),
+    ("concurrency", "hot, postgresql", "violations", "", {"value": 1.0}, "p07", "refuted"),
+    ("concurrency", "hot, postgresql", "violations", "", {"value": None}, "p07", "holds under"),
+    ("concurrency", "hot", "kept", "", {"value": 0.0}, "p07", "undecided"),
+    ("concurrency", "hot, postgresql", "close", "", {"value": 0.0}, "p07", "undecided"),
 ]  # fmt: skip
 
 
@@ -126,6 +132,28 @@ def test_the_ledger_takes_the_rows_over(stored, tmp_path):
     assert {row["label"] for row in judged.values()} == {"holds"}
     assert judged["P02"]["interval"] is None and judged["P05"]["interval"] is not None
     assert judged["P06"]["command"] == "python -m experiments.placemem run deployment"
+
+
+def test_the_page_says_which_comparisons_lack_a_baseline_and_what_was_not_forced_to_disk(stored, tmp_path):
+    for path in stored.glob("*.json"):
+        (tmp_path / path.name).write_text(path.read_text())
+
+    def page(part, **changes):
+        data = json.loads((stored / f"{part}.json").read_text())
+        (tmp_path / f"{part}.json").write_text(json.dumps(data | changes))
+        report.render(tmp_path)
+        return (tmp_path / "report.md").read_text()
+
+    rows = json.loads((tmp_path / "pilot.json").read_text())["rows"]
+    said = "both stand in every comparison"
+    alone = f"{said} but for these: `deployment` lacks text_cache, `deployment` lacks text_hash."
+    assert alone in page("pilot") and f"{said}." in page("deployment", rows=rows)
+    unforced = "PostgreSQL's commits were not forced to disk"
+    config = {"databases": ["sqlite", "postgresql"]}
+    assert page("concurrency", config=config).count(unforced) == page("pilot").count(unforced) >= 1
+    before = page("pilot").count(unforced)
+    assert page("concurrency", config=config | {"postgresql_fsync": "on"}).count(unforced) == before - 1
+    assert page("concurrency", config={"databases": ["sqlite"]}).count(unforced) == before - 1
 
 
 def test_a_part_that_was_not_run_gives_no_row(stored, tmp_path):

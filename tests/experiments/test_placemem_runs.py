@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.placemem import engines, frontend, loop, report, routing, table
+from experiments.placemem import crashes, engines, frontend, loop, report, routing, table
 from experiments.placemem.cli import guarded
 from experiments.placemem.errors import BenchError
 from experiments.placemem.loop import Plan
+from scripts.plane import databases
 from solarjax.replay import processes, server_state
 from solarjax.replay.journal import Journal
 
@@ -153,6 +154,40 @@ def test_the_command_line_from_run_to_report(tmp_path, capsys):
     journal = next((tmp_path / "work").iterdir())
     before = journal.read_bytes()
     assert guarded(words) == 0 and journal.read_bytes() == before
+
+
+def test_killed_writers_are_a_part_of_the_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(crashes, "FEW", 3)
+    monkeypatch.setattr(databases, "available", lambda: ("sqlite",))
+    where = ["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]
+    assert guarded(["run", "crash", "--quick", *where]) == 0
+    stored = report.load(tmp_path / "out")["crash"]
+    found = {row["measure"]: row["value"] for row in stored["rows"]}
+    assert stored["complete"] and found["problems"] == 0 and found["kills"] == 3 and found["acknowledged writes"] > 3
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert (
+        "## crash: writers killed" in page
+        and "After every kill it was checked" in page
+        and "| sqlite | 0 | 3 |" in page
+    )
+
+
+def test_what_a_killed_writer_left_wrong_is_counted_and_named():
+    record = {"type": "crash", "database": "sqlite", "kills": 2, "acknowledged": 9, "committed_unacknowledged": 1,
+              "operations": {"create": 9}, "problems": ["kill 0: first", "b", "c", "d"]}  # fmt: skip
+    (bad,) = [row for row in crashes.crash_rows("crash", [record]) if row.measure == "problems"]
+    assert bad.value == 4 and bad.n == 2
+    assert [note["text"] for note in crashes.problems([record])] == ["On sqlite: kill 0: first; b; c."]
+    assert crashes.problems([record | {"problems": []}]) == []
+
+
+def test_kills_that_give_no_result_are_an_error_and_are_not_kept(tmp_path, monkeypatch):
+    broken = subprocess.CompletedProcess([], 1, "", "Traceback\nValueError: no\n")
+    monkeypatch.setattr(subprocess, "run", lambda *words, **options: broken)
+    with Journal(tmp_path / "j.jsonl", {}) as journal:
+        with pytest.raises(BenchError, match="sqlite gave no result .exit code 1.: ValueError: no"):
+            crashes.crashes(tmp_path, ["sqlite"], 1, journal, lambda text: None)
+        assert journal.records == []
 
 
 def test_killing_a_run_stops_its_servers(tmp_path):

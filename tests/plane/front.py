@@ -104,14 +104,16 @@ class Front:
 
 
 @contextmanager
-def front(folder, engines=2, **options):
+def front(folder, engines=2, database=None, **options):
+    """database: URL of an empty one; default an SQLite file in the folder. options: settings."""
     started = [Engine(folder, name) for name in "abcdef"[:engines]]
     nodes = [
         {"name": e.name, "url": e.url, "model": MODEL, "tokenizer": str(e.model), "events": e.endpoints[0],
          "replay": e.endpoints[1], "topic": "kv"} for e in started
     ]  # fmt: skip
     settings = Settings.model_validate(
-        {"database": str(folder / "plane.db"), "nodes": nodes, "salt_secret_file": str(folder / "plane.salt"),
+        {"database": database or str(folder / "plane.db"), "nodes": nodes,
+         "salt_secret_file": str(folder / "plane.salt"),
          "shutdown_seconds": 2.0, "first_byte_seconds": 1.5, "chunk_seconds": 1.0, **options}
     )  # fmt: skip
     services = build(settings)

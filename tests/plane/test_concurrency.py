@@ -6,10 +6,12 @@ import pytest
 
 from scripts.plane import stress
 from scripts.plane.checker import check
+from solarjax.plane.admission import Fence
 from solarjax.plane.capsules import VersionRef
 from solarjax.plane.catalogue import Catalogue
 from solarjax.plane.commit import Intent
 from solarjax.plane.errors import Conflict
+from solarjax.plane.hotpath import HotPath
 from tests.plane.helpers import content, draft, ref
 
 
@@ -64,14 +66,41 @@ def test_the_checker_accepts_what_is_allowed(entry):
     assert not check([*HISTORY, entry]).violations
 
 
-def test_no_admission_after_a_correction_uses_what_it_ended(new_url):
+@pytest.mark.parametrize("path", stress.PATHS)
+def test_no_admission_after_a_correction_uses_what_it_ended(new_url, path):
     """64 clients and two racing correctors, some seconds; the full minute is `python -m scripts.plane.stress`."""
-    verdict, facts = stress.run(new_url(), threads=64, seconds=1.5, rate=20.0, min_rounds=12, think=0.1)
+    verdict, facts = stress.run(new_url(), path=path, threads=64, seconds=1.5, rate=20.0, min_rounds=12, think=0.1)
     assert not verdict.violations, verdict.violations[:5]
     # A run without races would prove nothing: each correction was raced for and lost once, and admissions came close.
     assert verdict.writes == 3 * stress.FACTS + 4 * facts["corrections"]
     assert facts["lost_races"] == facts["corrections"] >= 12
     assert verdict.fenced > 64 and verdict.close > 0, verdict[1:]
+    if path == "hot":  # what the sidecar keeps was used, and what the fence refused was asked for again
+        assert facts["kept"] > 0 and facts["readmitted"] > 0, facts
+
+
+async def _kept_whatever_the_epoch(self, ticket, capsules, *, again=False):
+    key = (ticket.tid, tuple(capsules))
+    if key not in self._kept:
+        await USUAL_ADMIT(self, ticket, capsules)
+    return self._kept[key].admission
+
+
+async def _passed_whatever_the_epoch(self, ticket, admission):
+    return Fence(epoch=admission.epoch, passed=True)
+
+
+USUAL_ADMIT = HotPath.admit
+
+
+@pytest.mark.parametrize(
+    ("method", "broken", "kind"),
+    [("admit", _kept_whatever_the_epoch, "stale"), ("fence", _passed_whatever_the_epoch, "fence")],
+)
+def test_a_hot_path_that_does_not_look_at_the_epoch_is_caught(new_url, monkeypatch, method, broken, kind):
+    monkeypatch.setattr(HotPath, method, broken)
+    verdict, _ = stress.run(new_url(), path="hot", threads=16, seconds=0.5, rate=20.0, min_rounds=8, think=0.1)
+    assert any(v.startswith(kind) for v in verdict.violations), verdict[1:]
 
 
 @pytest.mark.parametrize(("mode", "kind"), [("ttl", "stale"), ("two_reads", "torn")])
