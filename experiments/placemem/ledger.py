@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from experiments.placemem.figures import TURNS, Figures, Lacking, at_least, result
 from experiments.placemem.table import LONG, Row
 from theory.results import CheckResult, Verdict
 
@@ -20,8 +21,6 @@ PUBLISHED_SLOWER = 0.75
 EQUAL_TTFT = 0.05
 """P04: 'at no TTFT cost' (20.54 ms against 20.73) is taken as within 5 %."""
 DEPLOYMENT = 340, 3
-TURNS = 48
-"""Of the published pilot. On fewer, most prompts are met for the first time, and a change of TTFT is left undecided."""
 PROBES = 27
 """Answers after corrections in the published probe: 9 in each of 3 families. Fewer are a condition of the verdict."""
 REUSE, BASE = ("no_invalidation", "full"), "prompt_only"
@@ -30,48 +29,6 @@ FOLLOWS = "follows correction"
 
 HOT = ("close", "kept")
 """What a run of the hot path must have had to be a trial of it."""
-
-
-class Lacking(Exception):
-    """A figure that a verdict needs is not stored."""
-
-
-class Figures:
-    """Stored figures of all parts.
-
-    Args:
-      parts: id -> what `report.load` read.
-    """
-
-    def __init__(self, parts: Mapping[str, Mapping[str, Any]]):
-        self.parts = parts
-        self._rows = {row.key: row for part in parts.values() for row in (Row(**r) for r in part["rows"])}
-
-    def one(self, table: str, condition: str, measure: str, versus: str = "") -> Row:
-        """A figure over all families. Raises `Lacking`."""
-        row = self._rows.get((table, "all", condition, measure, versus))
-        if row is None or row.value is None:
-            raise Lacking(f"{table}: {condition}: {measure}")
-        return row
-
-    def find(self, table: str, condition: str, measure: str) -> Row | None:
-        """As `one`; None if it is not stored."""
-        try:
-            return self.one(table, condition, measure)
-        except Lacking:
-            return None
-
-    def value(self, table: str, condition: str, measure: str, versus: str = "") -> float:
-        """Its value."""
-        value = self.one(table, condition, measure, versus).value
-        assert value is not None
-        return value
-
-    def maybe(self, table: str, condition: str, measure: str, versus: str = "") -> str:
-        """Its value in words, for a note."""
-        row = self._rows.get((table, "all", condition, measure, versus))
-        return "not measured" if row is None or row.value is None else f"{row.value:.3g}"
-
 
 Judge = Callable[[Figures], CheckResult]
 
@@ -88,47 +45,6 @@ def results(parts: Mapping[str, Mapping[str, Any]]) -> list[CheckResult]:
     return found
 
 
-def at_least(row: Row, threshold: float) -> Verdict:
-    """holds or refuted if the interval lies on one side of the threshold; undecided else, and with too few turns."""
-    assert row.value is not None
-    if row.n < TURNS:
-        return Verdict.UNDECIDED
-    low, high = (row.value if bound is None else bound for bound in (row.low, row.high))
-    return Verdict.HOLDS if low >= threshold else Verdict.REFUTED if high < threshold else Verdict.UNDECIDED
-
-
-def _result(
-    figures: Figures,
-    table: str,
-    name: str,
-    claim: str,
-    text: str,
-    verdict: Verdict,
-    row: Row,
-    unit: str,
-    *,
-    predicted: float | None = None,
-    condition: str | None = None,
-    notes: str = "",
-    sign: float = 1.0,
-) -> CheckResult:
-    """sign: -1 turns a fall into a cut."""
-    part = figures.parts[table]
-    assert row.value is not None
-    interval = None
-    if row.low is not None and row.high is not None and row.low < row.high:
-        interval = tuple(sorted((sign * row.low, sign * row.high)))
-    config = part["config"]
-    return CheckResult(
-        id=name, claim=text, source=claim, verdict=verdict, condition=condition, figure=sign * row.value,
-        figure_name=f"{row.measure}, {row.condition}" + (f" against {row.versus}" if row.versus else ""), unit=unit,
-        interval=interval, predicted=predicted,  # type: ignore[arg-type]
-        sizes={"n": row.n, **{k: config[k] for k in ("turns", "repeats", "clients", "seconds") if k in config}},
-        keys=max(int(config.get("repeats", 1)), 1), seconds=float(part["seconds"]), counterexample=None,
-        command=str(part["command"]), notes=notes,
-    )  # fmt: skip
-
-
 def _p01(table: str, measure: str, backend: str) -> Judge:
     def judge(figures: Figures) -> CheckResult:
         # The claim is about both, so the lesser cut decides.
@@ -136,7 +52,7 @@ def _p01(table: str, measure: str, backend: str) -> Judge:
         assert row.value is not None
         cut = Row(**{**vars(row), "value": -row.value, "low": _minus(row.high), "high": _minus(row.low)})
         rivals = {c: figures.maybe(table, c, measure, BASE) for c in ("text_cache", "text_hash")}
-        return _result(
+        return result(
             figures, table, f"p01-{backend}", "P01", f"reuse cuts mean TTFT by at least 61 % ({backend})",
             at_least(cut, CUT), row, "share", predicted=0.62, sign=-1.0,
             notes=f"Prompts of {figures.maybe(table, 'full', 'prompt tokens')} tokens; of {LONG} or more: "
@@ -162,7 +78,7 @@ def _p02(table: str) -> Judge:
             verdict = Verdict.HOLDS if same else Verdict.HOLDS_UNDER
             condition = None if same else f"the count is the trace's, which was not published: {without.value:.0f} here"
         texts = figures.maybe(table, "text_cache", "stale selections")
-        return _result(
+        return result(
             figures, table, f"p02-{table}", "P02", f"stale selections without invalidation, none with it ({table})",
             verdict, without, "turns", predicted=float(PUBLISHED_STALE), condition=condition,
             notes=f"With invalidation {full:.0f}. A store of texts: {texts}, all through what was derived.",
@@ -184,7 +100,7 @@ def _p03(measure: str, name: str) -> Judge:
         curve = ", ".join(
             f"{n:,}: {figures.maybe('invalidation', f'{n} dependants', measure)}" for n in (0, 10, 1000, 100_000)
         )  # fmt: skip
-        return _result(
+        return result(
             figures, "invalidation", f"p03-{name}", "P03", f"a correction costs at most 1.09 ms ({name})", verdict, row,
             "ms", predicted=limit,
             notes=f"By dependants, ms: {curve}. Wall time is {wall / cpu:.1f} times CPU time: forcing to disk, and "
@@ -211,7 +127,7 @@ def _p04_without(figures: Figures) -> CheckResult:
     row = figures.one("probe", "no_invalidation", FOLLOWS)
     found = Verdict.HOLDS if row.value == 0 else Verdict.REFUTED if (row.low or 0) > 0.05 else Verdict.UNDECIDED
     verdict, condition = _enough(found, row)
-    return _result(figures, "probe", "p04-without", "P04", "without invalidation no answer is right", verdict, row,
+    return result(figures, "probe", "p04-without", "P04", "without invalidation no answer is right", verdict, row,
                    "share", predicted=0.0, condition=condition, notes=_free(figures, "no_invalidation"))  # fmt: skip
 
 
@@ -219,7 +135,7 @@ def _p04_full(figures: Figures) -> CheckResult:
     row = figures.one("probe", "full", FOLLOWS)
     found = Verdict.HOLDS if row.value == 1 else Verdict.REFUTED if (row.high or 0) < 0.95 else Verdict.UNDECIDED
     verdict, condition = _enough(found, row)
-    return _result(figures, "probe", "p04-full", "P04", "with the plane every answer is right", verdict, row, "share",
+    return result(figures, "probe", "p04-full", "P04", "with the plane every answer is right", verdict, row, "share",
                    predicted=1.0, condition=condition, notes=_free(figures, "full"))  # fmt: skip
 
 
@@ -234,7 +150,7 @@ def _p04_cost(measure: str, name: str) -> Judge:
             verdict = Verdict.HOLDS  # cheaper costs nothing
         if row.n < TURNS:
             verdict = Verdict.UNDECIDED
-        return _result(figures, "probe", f"p04-{name}", "P04", f"invalidation costs at most 5 % of TTFT ({name})",
+        return result(figures, "probe", f"p04-{name}", "P04", f"invalidation costs at most 5 % of TTFT ({name})",
                        verdict, row, "share", predicted=0.0)  # fmt: skip
 
     return judge
@@ -247,14 +163,14 @@ def _p05_accuracy(figures: Figures) -> CheckResult:
     apart = (row.high is not None and row.high < full) or (row.low is not None and row.low > full)
     found = Verdict.REFUTED if apart else Verdict.HOLDS if row.value >= full else Verdict.UNDECIDED
     verdict, condition = _enough(found, row)
-    return _result(figures, "probe", "p05-accuracy", "P05", "texts without reuse are as accurate", verdict, row,
+    return result(figures, "probe", "p05-accuracy", "P05", "texts without reuse are as accurate", verdict, row,
                    "share", predicted=1.0, condition=condition, notes=f"The plane: {full:.3g}.")  # fmt: skip
 
 
 def _p05_slower(condition: str, name: str) -> Judge:
     def judge(figures: Figures) -> CheckResult:
         row = figures.one("probe", condition, "TTFT ms change", "full")
-        return _result(figures, "probe", f"p05-{name}", "P05", f"texts are at least 75 % slower ({name})",
+        return result(figures, "probe", f"p05-{name}", "P05", f"texts are at least 75 % slower ({name})",
                        at_least(row, PUBLISHED_SLOWER), row, "share", predicted=PUBLISHED_SLOWER)  # fmt: skip
 
     return judge
@@ -270,7 +186,7 @@ def _p06(figures: Figures) -> CheckResult:
     condition = None if enough else f"{done} turns of {turns * repeats} were run"
     exact = figures.maybe("deployment", "full", "predictions exact")
     stale = figures.maybe("deployment", "full", "stale selections")
-    return _result(
+    return result(
         figures, "deployment", "p06", "P06", "the plane runs end to end on real vLLM", verdict, counted, "turns",
         predicted=float(turns * repeats), condition=condition,
         notes=f"Mean TTFT {row.value:.4g} ms, predictions exact {exact}, stale selections {stale}.",
@@ -292,7 +208,7 @@ def _p07(figures: Figures) -> CheckResult:
         decisive &= all(figures.value("concurrency", f"hot{on}", name) > 0 for on in where for name in HOT)
     holds = Verdict.HOLDS if condition is None else Verdict.HOLDS_UNDER
     verdict = Verdict.REFUTED if row.value else holds if decisive else Verdict.UNDECIDED
-    return _result(
+    return result(
         figures, "concurrency", "p07", "P07", "no admission after a correction uses what it ended", verdict, row,
         "violations", predicted=0.0, condition=condition if verdict is Verdict.HOLDS_UNDER else None,
         notes="; ".join(
