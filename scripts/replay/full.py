@@ -5,7 +5,7 @@
 
 Sessions are taken one after another, capacities in the outer loop, so whatever time there is gives whole sessions.
 Journals, answers and embeddings stay in the work folder (runs/replay_full), so a stopped run continues and asks nothing
-twice; after each session the summary in reports/replay/ is written anew from all that are complete.
+twice; at the end the summary in reports/replay/ is written anew from all sessions that are complete.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Runs what is not complete yet; after each session writes the summary."""
     options = arguments()
-    from scripts.replay import summary
+    from scripts.replay import complete, summary
     from solarjax.cli import runtime
 
     runtime.start()
@@ -73,8 +73,8 @@ def main() -> None:
                 print(f"{session.name}, K = {capacity}: {plan.total()} questions", flush=True)
                 with progress(False) as tell:
                     asyncio.run(run.execute(plan, source, encode, folder, server, command=command, tell=tell))
-                summary.write(options.work, options.out, command)
-    for path in summary.write(options.work, options.out, command):
+    run = complete.gather(options.work, command)
+    for path in [] if run is None else summary.write(run, options.out):
         print(path)
 
 
