@@ -22,7 +22,7 @@ def run(name, seed, categories=CATEGORY_NAMES, policies=POLICIES, steps=STEPS):
     """The dataset of one session."""
     draw = np.random.default_rng(seed)
     shape = (1, len(policies), len(CAPACITIES), len(SEEDS))
-    data = {measure: (AXES, draw.uniform(size=shape)) for measure in PLAIN}
+    data = {measure: (AXES, draw.uniform(size=shape)) for measure in (*PLAIN, "store_rate")}
     f1 = draw.uniform(size=(*shape, len(categories)))
     data["category_f1"] = ((*AXES, "category"), f1)
     data["category_requests"] = ((*AXES, "category"), draw.integers(1, 5, f1.shape).astype(float))
