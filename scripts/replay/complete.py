@@ -18,22 +18,22 @@ PER_RUN = "created code git versions device seconds timing server_version".split
 """What the joint record keeps of each session's own."""
 
 
-def gather(folder: Path, command: str) -> StoredRun | None:
-    """All complete runs below `folder`, one session or more each, joined along the sessions; None if there is none.
+def gather(folders: Sequence[Path], command: str) -> StoredRun | None:
+    """The complete runs in these folders, joined along the sessions in their order; None if there is none.
 
-    A run that was stopped has no provenance record yet, and is left out.
+    A run that was stopped has no provenance record yet, and is left out. command: the line that repeats it.
 
     Raises:
       StoreError: a stored run is damaged, or two differ in more than their sessions.
     """
-    runs = [stored.load(path.parent) for path in sorted(folder.rglob(stored.PROVENANCE))]
+    runs = [stored.load(folder) for folder in folders if (folder / stored.PROVENANCE).exists()]
     if not runs:
         return None
     for run in runs[1:]:
         problem = _difference(runs[0].config, run.config)
         if problem:
             raise stored.StoreError(f"{runs[0].path} and {run.path} differ in {problem}, so they make no one result")
-    return StoredRun(folder, joined([run.data for run in runs]), _record(runs, command))
+    return StoredRun(runs[0].path, joined([run.data for run in runs]), _record(runs, command))
 
 
 def joined(parts: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -116,11 +116,12 @@ def test_what_is_constant_or_short_has_no_correlation():
     assert row["pearson"] is row["spearman"] is row["pearson_low"] is None and row["proxy"] == 0
     pair = [one.isel(policy=[0, 1]) for one in (live, shadow)]
     assert row_of(correlate(*pair, draws=5), "policies", 10)["pearson"] is None
-    # Where a side varies in one session only, most samples of sessions are constant: a value, but no interval.
-    rare = flat.copy(deep=True)
-    rare["step_hit"][{"trace": 0, "policy": 0}] = 1.0
-    held = row_of(correlate(live.isel(trace=[0, 1]), rare.isel(trace=[0, 1]), draws=40), "questions", 10, "lru")
-    assert held["pearson"] is None
+    # One side varies in one of three sessions and the other in another: 4 of 9 samples hold both, so most are constant.
+    rare, few = flat.copy(deep=True), live.copy(deep=True)
+    rare["step_hit"][{"trace": 0}] = shadow["step_hit"][{"trace": 0}]
+    few["step_quality"][{"trace": [0, 2]}] = 0.5
+    held = row_of(correlate(*(x.isel(trace=[0, 1, 2]) for x in (few, rare)), draws=400), "questions", 10, "lru")
+    assert held["pearson"] is not None and held["pearson_low"] is held["pearson_high"] is None
 
 
 def test_replays_of_other_runs_are_refused():

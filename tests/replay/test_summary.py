@@ -24,7 +24,7 @@ def two(tmp_path):
     data = {"a": toy_run.run("a", 1), "b": toy_run.run("b", 2, ("adversarial", "multi-hop", "single-hop"))}
     for name, one in data.items():
         toy_run.store(tmp_path / "work", name, one)
-    run = complete.gather(tmp_path / "work", "scripts/replay_full")
+    run = complete.gather([tmp_path / "work" / name for name in "axb"], "scripts/replay_full")
     assert run is not None
     return data, run
 
@@ -149,11 +149,11 @@ def test_the_provenance_names_the_data_and_no_folder_of_this_machine(two, tmp_pa
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path):
-    assert complete.gather(tmp_path, "") is None
+    assert complete.gather([tmp_path / "a"], "") is None
     toy_run.store(tmp_path, "a", toy_run.run("a", 1))
     toy_run.store(tmp_path, "b", toy_run.run("b", 2), settings={"mode": "on-policy", "warmup": 0.8})
     with pytest.raises(stored.StoreError, match="differ in settings"):
-        complete.gather(tmp_path, "")
+        complete.gather([tmp_path / "a", tmp_path / "b"], "")
     with pytest.raises(stored.StoreError, match="'a' is stored twice"):
         complete.joined([toy_run.run("a", 1), toy_run.run("a", 2)])
     run = toy_run.store(tmp_path / "other", "a", toy_run.run("a", 1, policies=["lru", "arc", "lfu"]))
