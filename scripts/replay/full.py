@@ -5,10 +5,10 @@
         --capacities 10,50,20 --limit 40 --budget-minutes 60
 
 Sessions are taken one after another, each under all policies and capacities before the next, so that whatever time
-there is gives whole sessions. Where the budget ends, or the server does, the session at work is left as it is: its
-answers are kept, and not reported yet. Then the complete sessions are replayed without the model, and everything in
-reports/replay/ is written anew (`publish`). The same command continues and asks nothing twice; without --server it only
-writes.
+there is gives whole sessions (with --together N, whole groups of N, which keep more requests in flight). Where the
+budget ends, or the server does, the session at work is left as it is: its answers are kept, and not reported yet.
+Then the complete sessions are replayed without the model, and everything in reports/replay/ is written anew
+(`publish`). The same command continues and asks nothing twice; without --server it only writes.
 
 Journals, answers and embeddings stay in the work folder (runs/replay_full).
 """
@@ -43,6 +43,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--capacities", default="10,20,50")
     parser.add_argument("--sessions", help="names separated by commas, in the order of work (default: all)")
+    parser.add_argument(
+        "--together",
+        type=int,
+        default=1,
+        help="sessions at a time; policies share most prompts, so one keeps few in flight",
+    )
     parser.add_argument("--limit", type=int, default=40, help="questions per session, spread over its file")
     parser.add_argument("--warmup", type=float, default=0.5)
     parser.add_argument("--lambda", dest="lambdas", default="0.1,1,5", help="prices of a cache change")
@@ -55,6 +61,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path("runs/replay_full"))
     parser.add_argument("--out", type=Path, default=Path("reports/replay"))
     options = parser.parse_args(given)
+    if options.together < 1:
+        parser.error(f"--together {options.together} is out of range; allowed are whole numbers from 1")
     try:
         options.budget = Budget.of(options.budget_minutes, options.until, datetime.now(UTC))
     except ValueError as error:
@@ -84,10 +92,9 @@ def main(given: Sequence[str] | None = None) -> int:
     names = [name.strip() for name in options.sessions.split(",")] if options.sessions else None
     cases = tuple(replay_cases(options.policies))
     capacities = tuple(sorted(whole_numbers("--capacities", options.capacities, 1)))
-    plans = [
-        Plan((session,), cases, capacities, (options.seed,), settings)
-        for session in choose(sessions, names, options.limit)
-    ]
+    chosen = choose(sessions, names, options.limit)
+    groups = [tuple(chosen[at : at + options.together]) for at in range(0, len(chosen), options.together)]
+    plans = [Plan(group, cases, capacities, (options.seed,), settings) for group in groups]
     runtime.start()
     import jax
 
@@ -102,7 +109,7 @@ def main(given: Sequence[str] | None = None) -> int:
             failed = error
 
     def folder(kind: str, plan: Plan) -> Path:
-        return options.work / kind / plan.sessions[0].name
+        return options.work / kind / _name(plan)
 
     done = [plan for plan in plans if (folder("on-policy", plan) / PROVENANCE).exists()]
     for plan in done:
@@ -114,7 +121,8 @@ def main(given: Sequence[str] | None = None) -> int:
     else:
         for path in publish.publish(live, shadow, options.out):
             print(path)
-        print(f"{len(done)} of {len(plans)} sessions are complete", file=sys.stderr)
+        complete_sessions = sum(len(plan.sessions) for plan in done)
+        print(f"{complete_sessions} of {len(chosen)} sessions are complete", file=sys.stderr)
     if failed is not None:
         print(f"scripts/replay_full: {failed}", file=sys.stderr)
         return 2
@@ -132,9 +140,9 @@ def _ask(options: argparse.Namespace, plans: Sequence[Any], source: dict[str, An
     )  # fmt: skip
     for number, plan in enumerate(plans, start=1):
         if options.budget.left_s() == 0:
-            print(f"the budget has ended before session {number} of {len(plans)}", file=sys.stderr)
+            print(f"the budget has ended before {_name(plan)}", file=sys.stderr)
             return
-        name = plan.sessions[0].name
+        name = _name(plan)
         print(f"{name} ({number} of {len(plans)}): {plan.total()} questions", file=sys.stderr)
         with progress(False) as tell:
             work = run.execute(
@@ -143,6 +151,10 @@ def _ask(options: argparse.Namespace, plans: Sequence[Any], source: dict[str, An
             if asyncio.run(options.budget.within(work)) is None:
                 print(f"the budget has ended within {name}; its answers are kept", file=sys.stderr)
                 return
+
+
+def _name(plan: Any) -> str:
+    return "+".join(session.name for session in plan.sessions)
 
 
 def portable(word: str) -> str:

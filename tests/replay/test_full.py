@@ -113,7 +113,7 @@ def test_a_budget_gives_whole_sessions_and_the_next_run_the_rest(locomo, tmp_pat
         monkeypatch.setattr(Budget, "left_s", lambda self: 0.0)
         between = len(server.asked)
         assert run(locomo, tmp_path, "--server", server.url, "--budget-minutes", 5) == 0
-        assert "the budget has ended before session 1 of 2" in capsys.readouterr().err and len(server.asked) == between
+        assert "the budget has ended before conv-1" in capsys.readouterr().err and len(server.asked) == between
         server.faults = {}
         monkeypatch.setattr(Budget, "left_s", real)
         assert run(locomo, tmp_path, "--server", server.url, "--until", "00:00") == 0
@@ -126,6 +126,21 @@ def test_a_budget_gives_whole_sessions_and_the_next_run_the_rest(locomo, tmp_pat
     for name in ("results.csv", "sessions.csv"):
         ours, theirs = (_without_times(tmp_path / folder / name) for folder in ("out", "whole"))
         assert ours == theirs, name
+
+
+def test_sessions_together_give_the_tables_of_sessions_alone(locomo, tmp_path, monkeypatch):
+    monkeypatch.setattr(publish.render, "report", lambda *_: [])
+    with in_thread(StandIn(token_s=0.01)) as server:
+        assert run(locomo, tmp_path, "--server", server.url, out="alone") == 0
+        alone = {asked.prompt for asked in server.asked}
+    with in_thread(StandIn(token_s=0.01)) as server:
+        together = ["--together", 2, "--concurrency", 8, "--work", tmp_path / "pair"]
+        assert run(locomo, tmp_path, "--server", server.url, *together, out="together") == 0
+        assert {asked.prompt for asked in server.asked} == alone
+    assert [path.name for path in (tmp_path / "pair" / "on-policy").iterdir()] == ["conv-1+conv-2"]
+    for name in ("results.csv", "sessions.csv"):
+        ours, theirs = (_without_times(tmp_path / folder / name) for folder in ("together", "alone"))
+        assert ours == theirs and ours, name
 
 
 def _without_times(path):
