@@ -1,6 +1,6 @@
 """What replay itself costs, beside the model.
 
-    scripts/bench_replay                                  # client and decisions
+    scripts/bench_replay                                  # client, the whole loop, and decisions
     scripts/bench_replay --policies fifo,solar,arc --capacity 100 --dim 384
     scripts/bench_replay --url http://127.0.0.1:8000 --model smollm2     # also requests per second of a real server
 
@@ -9,7 +9,9 @@ Prints one JSON line a measurement; `--out FOLDER` also keeps them in bench.json
 `client`: `--concurrency` callers ask a stand-in server in a process of its own, which sleeps as long as a real one was
 seen to compute (0.87 ms a prompt token + 45 ms a token of the answer) and counts its own time per request.
 Overhead is the time from a caller's call to its return, less the server's, as a share of the server's; the response
-cache is on, so one write to the disk is part of it. `decision`: look-up and decision of one question, with transfers.
+cache is on, so one write to the disk is part of it. `loop`: the same server under whole lanes, see bench_loop.py; with
+--tokenizer (default $SOLARJAX_TOKENIZER) tokens are counted as in a real replay, else words. `decision`: look-up and
+decision of one question, with transfers.
 On a busy machine the CPU times are the steadier figures.
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import shlex
 import subprocess
@@ -25,6 +28,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,30 +61,33 @@ async def _ask(client: Client, texts: list[str], sampling: Sampling) -> tuple[li
     return answers, seconds
 
 
-def client_overhead(concurrency: int, requests: int) -> dict[str, Any]:
-    """The client against the stand-in."""
-    command = [sys.executable, "-m", "tests.replay.stand_in", str(TOKEN_S), str(PREFILL_S), str(ANSWER_TOKENS)]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
-        tempfile.TemporaryDirectory() as folder,
-    ):
+@contextmanager
+def stand_in(token_s: float = TOKEN_S, prefill_s: float = PREFILL_S) -> Iterator[str]:
+    """The address of a stand-in server in a process of its own."""
+    command = [sys.executable, "-m", "tests.replay.stand_in", str(token_s), str(prefill_s), str(ANSWER_TOKENS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
-            url = server.stdout.readline().strip()
-
-            async def body() -> tuple[list[Any], list[float], float, float]:
-                with ResponseCache(Path(folder) / "answers.sqlite") as cache:
-                    async with Client(url, "stand-in", concurrency=concurrency, cache=cache) as client:
-                        sampling = Sampling(max_tokens=ANSWER_TOKENS)
-                        await _ask(client, prompts(concurrency, 20, seed=1), sampling)  # connections are opened
-                        before = served(url)
-                        cpu = time.process_time()
-                        answers, seconds = await _ask(client, prompts(requests, 500, seed=2), sampling)
-                        return answers, seconds, served(url) - before, time.process_time() - cpu
-
-            answers, seconds, server_s, cpu = asyncio.run(body())
+            yield server.stdout.readline().strip()
         finally:
             server.terminate()
+
+
+def client_overhead(concurrency: int, requests: int) -> dict[str, Any]:
+    """The client against the stand-in."""
+    with stand_in() as url, tempfile.TemporaryDirectory() as folder:
+
+        async def body() -> tuple[list[Any], list[float], float, float]:
+            with ResponseCache(Path(folder) / "answers.sqlite") as cache:
+                async with Client(url, "stand-in", concurrency=concurrency, cache=cache) as client:
+                    sampling = Sampling(max_tokens=ANSWER_TOKENS)
+                    await _ask(client, prompts(concurrency, 20, seed=1), sampling)  # connections are opened
+                    before = served(url)
+                    cpu = time.process_time()
+                    answers, seconds = await _ask(client, prompts(requests, 500, seed=2), sampling)
+                    return answers, seconds, served(url) - before, time.process_time() - cpu
+
+        answers, seconds, server_s, cpu = asyncio.run(body())
     assert all(answer.completion_tokens == ANSWER_TOKENS and answer.attempts == 1 for answer in answers)
     overhead = sum(seconds) - server_s
     return {
@@ -95,6 +103,29 @@ def served(url: str) -> float:
     """Seconds that the stand-in spent on requests so far."""
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/stats", timeout=10) as answer:
         return float(json.load(answer)["served_s"])
+
+
+def whole_loop(concurrency: int, questions: int, tokenizer: str) -> dict[str, Any]:
+    """The loop against the stand-in, with the real encoder, and the real tokenizer if one is named."""
+    import jax
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # as `solarjax replay` does
+    from scripts.replay.bench_loop import loop_overhead
+    from solarjax.encoders.minilm import encode
+    from solarjax.replay import tokenizer as tokenizers
+    from tests.replay.worlds import Words
+
+    def measured(questions: int, seed: int) -> dict[str, Any]:
+        with stand_in() as url, tempfile.TemporaryDirectory() as folder:
+            return loop_overhead(
+                url, served, concurrency=concurrency, questions=questions, policy="solar", capacity=10,
+                answer_tokens=ANSWER_TOKENS, text=lambda words, i, s: prompts(1, words, 10**6 * seed + 1000 * s + i)[0],
+                tokenizer=tokenizers.load(tokenizer) if tokenizer else Words(),
+                encode=lambda texts: encode(list(texts), cache=Path(folder)),
+            )  # fmt: skip
+
+    measured(2, seed=1)  # what is compiled for a shape is compiled
+    return measured(questions, seed=2)
 
 
 def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any]:
@@ -156,6 +187,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--concurrency", default="16", help="comma-separated")
     parser.add_argument("--requests", type=int, default=96)
+    parser.add_argument("--questions", type=int, default=20, help="per session, in the loop; 0 leaves the loop out")
+    parser.add_argument("--tokenizer", default=os.environ.get("SOLARJAX_TOKENIZER", ""))
     parser.add_argument("--policies", default="fifo,solar,solar(fill=free)")
     parser.add_argument("--capacity", type=int, default=100)
     parser.add_argument("--dim", type=int, default=384)
@@ -173,16 +206,20 @@ def main() -> None:
     began = time.perf_counter()
     for concurrency in map(int, at.concurrency.split(",")):
         say(client_overhead(concurrency, at.requests))
+        if at.questions:
+            say(whole_loop(concurrency, at.questions, at.tokenizer))
         if at.url:
             say(throughput(at.url, at.model, concurrency, 2 * concurrency))
     for policy in at.policies.split(","):
         say(decisions(policy, at.capacity, at.dim, at.steps))
     if at.out:
+        from scripts.replay.full import portable
         from solarjax import provenance
         from solarjax.report.stored import write_text
 
-        command = shlex.join(["scripts/bench_replay", *sys.argv[1:]])
-        config = {name: value for name, value in vars(at).items() if name != "out"}
+        command = shlex.join(["scripts/bench_replay", *map(portable, sys.argv[1:])])
+        config = {name: value for name, value in vars(at).items() if name not in ("out", "tokenizer")}
+        config["tokenizer"] = Path(at.tokenizer).name
         record = provenance.collect(config, command, time.perf_counter() - began) | {"measured": measured}
         at.out.mkdir(parents=True, exist_ok=True)
         write_text(at.out / "bench.json", json.dumps(record, indent=1, allow_nan=False) + "\n")

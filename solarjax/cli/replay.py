@@ -189,18 +189,17 @@ def progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 def _correlate(against: Path, outcome: Outcome, out: Path, quiet: bool) -> None:
     import json
 
-    from solarjax.replay.modes import correlate
+    from solarjax.replay.correlation import FILE, correlate
     from solarjax.report import stored
 
     rows = correlate(stored.load(against).data, outcome.data)
-    stored.write_text(out / "correlation.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    stored.write_text(out / FILE, json.dumps(rows, indent=1, allow_nan=False) + "\n")
     if quiet:
         return
     for row in rows:
         rho = "constant" if row["spearman"] is None else f"{row['spearman']:+.3f}"
-        print(
-            f"K={row['capacity']} {row['policy']}: F1 {row['f1']:.3f}, hit {row['proxy']:.3f}, rho {rho}, n {row['n']}"
-        )
+        what = row["policy"] or row["over"]
+        print(f"K={row['capacity']} {what}: F1 {row['f1']:.3f}, hit {row['proxy']:.3f}, rho {rho}, n {row['n']}")
 
 
 def _show(outcome: Outcome, out: Path) -> None:

@@ -1,7 +1,7 @@
 """Replays that ask nothing: `shadow` by retrieval alone, `frozen` with the answers of one recorded run.
 
 shadow   The experience of a question carries its right answer, and what a policy learns from is the hit: an experience
-         that shares evidence was retrieved. Its figures are proxies; `correlate` says how good they are, per policy.
+         that shares evidence was retrieved. Its figures are proxies; `correlation` says how good they are.
 frozen   One model answers every question once per seed under the full memory (the on-policy loop with `unlimited`).
          Any policies at any capacities are then studied on those recorded exchanges and scores, without a server: every
          one sees the same feedback, so what differs is what it keeps. `support` is the share of the full memory's
@@ -15,8 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import xarray as xr
-from scipy import stats
 
 from solarjax.policies.registry import case
 from solarjax.replay.corpus import Corpus, Encode
@@ -76,58 +74,6 @@ def offline(
             if tell is not None:
                 tell(progress)
     return records
-
-
-def correlate(live: xr.Dataset, shadow: xr.Dataset) -> list[dict[str, Any]]:
-    """How far the proxy ranks as the model does.
-
-    Args:
-      live: an on-policy dataset.   shadow: the shadow dataset of the same sessions, policies, capacities and seeds.
-
-    Returns:
-      Per policy and capacity: Spearman's rho and Pearson's r (None where one side is constant) between the answer's F1
-      and the shadow's hit over the scored questions, their number `n`, and both means. The row `means` of each capacity
-      correlates the means over its policies (`n` policies).
-
-    Raises:
-      ReplayError: the two do not cover the same runs.
-    """
-    for axis in ("trace", "policy", "capacity", "seed"):
-        if list(live[axis].values) != list(shadow[axis].values):
-            raise ReplayError(f"the two replays differ on the axis {axis!r}, so nothing can be correlated")
-    for name in ("root_seed", "k", "feedback"):
-        if live.attrs[name] != shadow.attrs[name]:
-            raise ReplayError(f"{name} is {live.attrs[name]} in one replay and {shadow.attrs[name]} in the other")
-    scored = live["step_scored"].values == 1
-    if not np.array_equal(scored, shadow["step_scored"].values == 1):
-        raise ReplayError("the two replays score different questions, so nothing can be correlated")
-    f1, hit = live["step_quality"].values, shadow["step_hit"].values
-    rows = []
-    for c, capacity in enumerate(live["capacity"].values):
-        means = []
-        for p, policy in enumerate(live["policy"].values):
-            here = scored[:, p, c]
-            own, proxy = f1[:, p, c][here], hit[:, p, c][here]
-            means.append((own.mean(), proxy.mean()))
-            rows.append(_row(str(policy), int(capacity), own, proxy))
-        rows.append(_row("means", int(capacity), *np.array(means).T))
-    return rows
-
-
-def _row(policy: str, capacity: int, f1: np.ndarray, proxy: np.ndarray) -> dict[str, Any]:
-    varied = len(f1) > 2 and np.ptp(f1) > 0 and np.ptp(proxy) > 0
-    row: dict[str, Any] = {
-        "policy": policy, "capacity": capacity, "n": len(f1), "f1": float(f1.mean()), "proxy": float(proxy.mean()),
-        "spearman": None, "pearson": None, "pearson_low": None, "pearson_high": None,
-    }  # fmt: skip
-    if varied:
-        row["spearman"] = float(stats.spearmanr(f1, proxy).statistic)
-        pearson = stats.pearsonr(f1, proxy)
-        row["pearson"] = float(pearson.statistic)
-        if len(f1) > 3:
-            ends = pearson.confidence_interval(0.95)
-            row["pearson_low"], row["pearson_high"] = float(ends.low), float(ends.high)
-    return row
 
 
 def _answer(live: LiveLane, question: int, answers: Mapping[tuple, Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -17,7 +17,7 @@ from solarjax.replay.scoring import LIKE_AT
 from solarjax.replay.stepper import FEEDBACKS
 from solarjax.replay.traces import ReplaySession
 
-VERSION = 1
+VERSION = 2
 """Part of a stored replay's identity; raised whenever results may change."""
 ON_POLICY, FROZEN, SHADOW = "on-policy", "frozen", "shadow"
 MODES = (ON_POLICY, FROZEN, SHADOW)

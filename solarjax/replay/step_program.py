@@ -6,6 +6,7 @@ experiences one table. Legend: as in `stepper`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -21,11 +22,14 @@ from solarjax.core.metrics import zero_sums
 from solarjax.core.observe import Step
 from solarjax.core.tables import HIGHEST, Tables
 from solarjax.core.trace import NO_ITEM, NO_QUERY
+from solarjax.core.types import Policy, View
 from solarjax.replay.errors import BadOption
 from solarjax.replay.packing import Layout, layout_of, pack, unpack
 
 MOST_TABLE_BYTES = 2**30
 _EMPTY = np.float32(-np.inf)
+_ANSWER = "answer"
+"""Under this name the quality of the answer travels with a lane's parameters; no policy has one called so."""
 MORE = 3
 """Numbers that go to the device with an embedding: quality, item, mode."""
 _ONE_AFTER_ANOTHER: dict[str, str | bool] = {
@@ -170,7 +174,9 @@ def _decide(
         zero_sums(1, rules.categories),
         kept.nearest,
     )
-    carry, outcome = rollout.advance(rules, tables, lane, step, one + np.int32(NO_QUERY), carry)
+    heard = rules._replace(make=_hears_answer(rules.make))
+    live = lane._replace(params={**lane.params, _ANSWER: quality[None]})
+    carry, outcome = rollout.advance(heard, tables, live, step, one + np.int32(NO_QUERY), carry)
     assert outcome is not None, "rules.per_step is set"
     # Past the end nothing is written: `slot` is NO_SLOT where the item was not admitted.
     at = jnp.where(outcome.slot >= 0, outcome.slot, np.int32(rules.num_slots))
@@ -178,6 +184,32 @@ def _decide(
     packed = [outcome.admitted.astype(jnp.int32), outcome.slot, outcome.evicted, carry.store.size]
     after = Small(lane, Kept(carry.store, carry.state, carry.query_count, carry.offer_count, carry.nearest), t + 1)
     return Memory(pack(layout, after), rows, similarity), jnp.concatenate(packed)
+
+
+def _hears_answer(make: Callable[..., Policy]) -> Callable[..., Policy]:
+    """`make` for policies that hear the quality of the answer also when nothing was retrieved.
+
+    The engine scores a retrieval, so an empty cache is worth 0. A live answer is scored as a whole, and the dialogue
+    alone may have been enough for it: spec 5 has the gate listen to 1 - F1, whatever was retrieved. Where something
+    was, the two are the same number.
+    """
+
+    def live(view: View, quality: Array) -> View:
+        asked = view.has_query.astype(jnp.float32)
+        scores = view.scores._replace(answer_recall=quality * asked)
+        return view._replace(miss=(1 - quality) * asked, scores=scores)
+
+    def made(**params: Array) -> Policy:
+        quality = params.pop(_ANSWER)
+        policy = make(**params)
+        return Policy(
+            init=policy.init,
+            observe=lambda key, state, view: policy.observe(key, state, live(view, quality)),
+            victim=lambda key, state, view: policy.victim(key, state, live(view, quality)),
+            insert=lambda state, slot, view: policy.insert(state, slot, live(view, quality)),
+        )
+
+    return made
 
 
 def _meet(similarity: Array, item: Array, ids: Array, cosine: Array) -> Array:

@@ -5,8 +5,8 @@ lane, and hands it the quality of the answer through the table that the engine r
 (`Scores.answer_recall`, the same for every item, because a live answer is scored as a whole). `look` is the engine's
 top-k. What is added is only what a recorded trace has beforehand and a live one has not: embeddings enter one by one.
 
-Deliberate difference from spec 5, inherited from the engine: where nothing is retrieved (the cache is empty) the
-retrieval's quality is 0, so the gate's signal is 1 however well the corpus alone answered.
+One difference from the engine, which spec 5 asks for: while the cache is empty a gate hears 1 - F1 of the answer that
+the dialogue alone gave. The engine scores the retrieval, and nothing retrieved is worth 0, so its gates hear 1 there.
 
 Legend: N slots, M items a session can offer (one experience per question), D dimensions, k retrieved.
 """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solarjax.report import tables
+from solarjax.report.correlation import correlations
 from solarjax.report.figures import draw, for_file, for_page, to_png, to_svg
 from solarjax.report.sections import Section, build
 from solarjax.report.stored import StoredRun, find, write_bytes, write_text
@@ -120,6 +121,7 @@ def _describe(section: Section, shown: Sequence[Picture]) -> dict[str, Any]:
         tables.headrooms(section),
     ]
     matrices += [tables.matrix(section, name) for name in ("store_rate", "admissions")]
+    matrices.append(correlations(section))
     every = [run.config["source"]["params"] for run in section.runs]
     settings = [
         ("quality (decides the miss cost)", config["quality"]),

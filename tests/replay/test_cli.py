@@ -29,8 +29,9 @@ def test_a_replay_its_continuation_and_its_shadow(world, tmp_path, capsys):
     shadow = options(world, mode="shadow", out=tmp_path / "shadow", against=tmp_path / "out")
     assert call(*shadow) == 0
     rows = json.loads((tmp_path / "shadow" / "correlation.json").read_text())
-    assert [row["policy"] for row in rows] == ["fifo", "solar(signal=miss)", "means"]
+    assert [row["policy"] for row in rows] == ["fifo", "solar(signal=miss)", None]
     assert call("report", tmp_path) == 0
+    assert "ranks as the model does" in (tmp_path / "report.md").read_text()
 
 
 def test_what_is_not_asked_is_said_and_stored_and_no_evidence_is_no_hit(world, tmp_path, capsys):

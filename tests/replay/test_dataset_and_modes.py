@@ -5,6 +5,7 @@ import pytest
 
 from solarjax.policies.registry import case
 from solarjax.replay import dataset, modes
+from solarjax.replay.correlation import correlate
 from solarjax.replay.errors import BadOption, ReplayError
 from solarjax.replay.journal import FILE
 from solarjax.replay.plan import Settings, question_order, replay_cases
@@ -91,9 +92,9 @@ def test_shadow_scores_hits_and_correlates(live):
     order, _ = question_order(what.sessions[0], 0, 0, 0.5)
     later = {int(q) for i, q in enumerate(order) if int(q) ^ 1 in order[:i]}
     assert all(not r["hit"] or int(r["question"][1:]) in later for r in rows) and any(r["hit"] for r in rows)
-    table = modes.correlate(data, shadow)
-    assert [(r["policy"], r["capacity"]) for r in table] == [
-        (p, k) for k in (2, 4) for p in ("fifo", "unlimited", "means")
+    table = correlate(data, shadow, draws=50)
+    assert [(r["over"], r["policy"], r["capacity"]) for r in table] == [
+        row for k in (2, 4) for row in (("questions", "fifo", k), ("questions", "unlimited", k), ("policies", None, k))
     ]
     row = table[1]
     f1 = data["step_quality"].sel(policy="unlimited", capacity=2).values[0][:, 6:].ravel()
@@ -101,7 +102,7 @@ def test_shadow_scores_hits_and_correlates(live):
     assert row["n"] == 12 and row["pearson"] == pytest.approx(np.corrcoef(f1, hit)[0, 1])
     assert row["pearson_low"] < row["pearson"] < row["pearson_high"]
     with pytest.raises(ReplayError, match="differ on the axis 'seed'"):
-        modes.correlate(data.isel(seed=[0]), shadow)
+        correlate(data.isel(seed=[0]), shadow)
 
 
 def test_frozen_studies_all_policies_on_one_recording(tmp_path):

@@ -2,8 +2,10 @@
 
 The engine runs the recorded feedback as a trace: one item a step, offered after its own question, and a table of answer
 qualities that holds, for each question, the recorded score whatever was retrieved. The first question finds an empty
-cache, which the engine scores 0, so its recorded score is 0.
+cache, which the engine scores 0, so its recorded score is 0; what a gate hears there has a test of its own.
 """
+
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ from solarjax.core.trace import NO_ITEM
 from solarjax.policies.registry import POLICIES, case
 from solarjax.replay import stepper
 from solarjax.replay.errors import BadOption
+from tests.oracles.gates import RegretGate
 
 STEPS, DIM, CAPACITY, K = 24, 6, 3, 3
 ONLINE = sorted(name for name, spec in POLICIES.items() if spec.online)
@@ -107,6 +110,34 @@ def test_the_score_decides(recorded):
     one = settings_of("solar")
     usual, worse = live(one, recorded, "retrieved"), live(one, (questions, items, 0 * scores), "retrieved")
     assert (usual[0] != worse[0]).any()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"threshold": "fixed", "lam": 0.7},
+        {"threshold": "paper_ema"},
+        {"threshold": "eoq", "lam": 0.3},
+        {"threshold": "release", "lam": 0.3},
+    ],
+    ids=lambda params: params["threshold"],
+)
+def test_a_gate_hears_the_answer_of_an_empty_cache_too(params, recorded):
+    """Spec 5: the signal is 1 - F1. With `fill=gated` the cache stays empty until the first opening, and the first
+    answers are good. Expected: the gate in plain Python (tests/oracles), fed with 1 - F1."""
+    questions, items, _ = recorded
+    f1 = np.random.default_rng(4).choice(np.array([0.0, 0.25, 0.75, 1.0], np.float32), STEPS)
+    f1[:4] = 1.0, 1.0, 0.75, 1.0
+    one = case("solar", signal="miss", fill="gated", **params)
+    admitted = live(one, (questions, items, f1), "retrieved")[0]
+    gate = RegretGate(signal="miss", fill="gated", **params)
+    expected = [gate.admit(SimpleNamespace(shown=True, miss=1 - float(score), candidate=0)) for score in f1]
+    assert admitted.tolist() == expected
+    first = expected.index(True)
+    assert first >= 2 and sum(expected) > 2, "the cache is empty for a while, and the gate opens afterwards"
+    # A signal of 1 for as long as the cache is empty would open it earlier.
+    deaf = RegretGate(signal="miss", fill="gated", **params)
+    assert any(deaf.admit(SimpleNamespace(shown=True, miss=1.0, candidate=0)) for _ in range(first))
 
 
 def test_programs_are_shared_and_bad_use_is_refused(recorded):
