@@ -14,6 +14,7 @@ import openai
 from solarjax.plane.api.app import create_app
 from solarjax.plane.capsules import CapsuleDraft, VersionRef
 from solarjax.plane.commit import Intent
+from solarjax.plane.server import BoundedProtocol
 from solarjax.plane.services import build
 from solarjax.plane.settings import Settings
 from tests.plane.helpers import SOURCE, content
@@ -36,7 +37,8 @@ class Front:
         for tenant in ("one", "two"):
             services.catalogue.add_tenant(tenant)
             self.tokens[tenant] = services.access.issue(tenant, f"{tenant}-actor")
-        self.server = Served(app)
+        bound = services.settings.max_header_bytes + 4096
+        self.server = Served(app, http=BoundedProtocol, h11_max_incomplete_event_size=bound)  # as make_server has it
         self.loop = self.server.loop
         self.url = self.server.url
         self.http = httpx2.Client(base_url=self.url, timeout=30.0, trust_env=False)

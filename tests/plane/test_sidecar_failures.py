@@ -159,13 +159,13 @@ def test_a_correction_before_the_first_byte_means_another_admission(plane, strea
 
 
 def test_a_request_that_is_overtaken_again_and_again_gets_a_conflict(plane):
-    plane.create("hot", "Version one.")
+    name = plane.create(None, "Version one.").ref.id
     scripted(plane, *["hold"] * 5)
-    asked = plane.asking("x", headers={"X-PlaceMem-Capsules": "hot"}, stream=True)
+    asked = plane.asking("x", headers={"X-PlaceMem-Capsules": name}, stream=True)
     for version in range(1, 4):
         request = plane.held()
-        assert f"[hot v{version}]" in request.engine.seen[-1]["messages"][0]["content"]
-        plane.correct(f"hot@{version}", f"Version {version}, corrected.")
+        assert f"[{name} v{version}]" in request.engine.seen[-1]["messages"][0]["content"]
+        plane.correct(f"{name}@{version}", f"Version {version}, corrected.")
         request.release()
     answer = asked()
     assert answer.status_code == 409 and "again and again" in answer.json()["error"]["message"]
