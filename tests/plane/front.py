@@ -153,15 +153,16 @@ class Front:
 
 
 @contextmanager
-def front(folder, engines=2, database=None, **options):
-    """database: URL of an empty one; default an SQLite file in the folder. options: settings.
+def front(folder, engines=2, database=None, others=(), **options):
+    """engines: how many to start in this process; others: that run elsewhere, each with name, url, model (a folder) and
+    endpoints. database: URL of an empty one; default an SQLite file in the folder. options: settings.
 
     Limits of time are far away unless a test is about them, so that a slow machine does not come upon one.
     """
     started = [Engine(folder, name) for name in "abcdef"[:engines]]
     nodes = [
         {"name": e.name, "url": e.url, "model": MODEL, "tokenizer": str(e.model), "events": e.endpoints[0],
-         "replay": e.endpoints[1], "topic": "kv"} for e in started
+         "replay": e.endpoints[1], "topic": "kv"} for e in (*started, *others)
     ]  # fmt: skip
     settings = Settings.model_validate(
         {"database": database or str(folder / "plane.db"), "nodes": nodes,

@@ -112,7 +112,7 @@ class Engine:
     """One node. `script` holds what to do with the next requests: `ok` when it is empty. `seen` holds their bodies,
     `held` those that wait to be let go and that no test has taken yet."""
 
-    def __init__(self, folder, name="a", capacity=400, delay=0.0):
+    def __init__(self, folder, name="a", capacity=400, delay=0.0, port=0):
         self.name = name
         self.capacity = capacity
         self.delay = delay
@@ -138,7 +138,7 @@ class Engine:
             Route("/metrics", self.metrics), Route("/reset_prefix_cache", self.reset, methods=["POST"]),
         ]  # fmt: skip
         counted = [Middleware(Counted, engine=self)]
-        self.server = Served(Starlette(routes=routes, lifespan=self._events, middleware=counted))
+        self.server = Served(Starlette(routes=routes, lifespan=self._events, middleware=counted), port=port)
         self.url = self.server.url
 
     @contextlib.asynccontextmanager
@@ -321,7 +321,7 @@ class Served:
     """An ASGI application under uvicorn in a thread of its own."""
 
     def __init__(self, app, **options):
-        config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=2, **options)
+        config = uvicorn.Config(app, **{"port": 0, "log_level": "error", "timeout_graceful_shutdown": 2, **options})
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
