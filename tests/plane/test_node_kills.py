@@ -101,7 +101,7 @@ def test_a_node_that_refuses_connections_is_replaced_and_then_not_asked(plane, e
         patched.setattr(nodes, "DOWN_SECONDS", 3600.0)  # it is not given up before it was asked
         assert plane.ask("where?", headers=USED).status_code == 200
         assert plane.last().attempts == ("a", "b") and node.breaker._failures == 1
-    plane.wait(lambda: node.health == "down")
+    plane.wait(lambda: node.health == "down" and not node.usable)
     assert plane.ask("where?", headers=USED).status_code == 200 and plane.last().attempts == ("b",)
     engines[0].start()
     plane.wait(lambda: node.health == "up")
