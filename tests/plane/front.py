@@ -153,9 +153,10 @@ class Front:
 
 
 @contextmanager
-def front(folder, engines=2, database=None, others=(), **options):
+def front(folder, engines=2, database=None, others=(), encoder=None, **options):
     """engines: how many to start in this process; others: that run elsewhere, each with name, url, model (a folder) and
-    endpoints. database: URL of an empty one; default an SQLite file in the folder. options: settings.
+    endpoints. database: URL of an empty one; default an SQLite file in the folder. encoder: instead of the
+    configured one. options: settings.
 
     Limits of time are far away unless a test is about them, so that a slow machine does not come upon one.
     """
@@ -169,7 +170,7 @@ def front(folder, engines=2, database=None, others=(), **options):
          "salt_secret_file": str(folder / "plane.salt"),
          "shutdown_seconds": 2.0, "first_byte_seconds": 30.0, "chunk_seconds": 30.0, **options}
     )  # fmt: skip
-    services = build(settings)
+    services = build(settings, encoder=encoder)
     plane = None
     try:
         plane = Front(services, create_app(services), started)
