@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +22,7 @@ def serve(
     config: Annotated[Path | None, typer.Option("--config", help="Configuration file (TOML).")] = None,
     example: Annotated[bool, typer.Option("--example", help="Print an example configuration and stop.")] = False,
 ) -> None:
-    """Run the control plane until it is stopped (Ctrl-C, SIGTERM); running requests are finished.
+    """Run the control plane until it is stopped (Ctrl-C, SIGTERM); running requests get `shutdown_seconds` to finish.
 
     \b
     Examples:
@@ -43,6 +45,8 @@ def serve(
     at = services.settings
     server = make_server(create_app(services), at)
     typer.echo(f"memory plane on http://{at.host}:{at.port}, catalogue {services.catalogue.database.url!r}", err=True)
+    # uvicorn ends by raising once more the signal that stopped it; to have stopped when told to is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.run()
     if not server.started:
         raise UserError(f"the plane could not start on {at.host}:{at.port}: is the port in use?")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from solarjax.plane.errors import Invalid
 from solarjax.plane.results import WriteResult
 
 _SMALLEST = 64
+Vector = Sequence[float] | np.ndarray
 
 
 class Use(NamedTuple):
@@ -71,10 +72,17 @@ class HotSet:
         self._seed = seed
         self._uses: deque[Use] = deque(maxlen=history)
         self._residents: tuple[VersionRef, ...] | None = ()
+        self._latest: tuple[VersionRef, ...] = ()
+        self._recorded = self._forgotten = 0
         self._lock = threading.Lock()
 
-    def used(self, capsule: VersionRef, question: Sequence[float], vector: Sequence[float]) -> None:
-        """A question was answered with a capsule.
+    @property
+    def latest(self) -> tuple[VersionRef, ...]:
+        """What `residents` found last, less what has ended since: runs nothing and waits for nothing."""
+        return self._latest
+
+    def used(self, capsule: VersionRef, question: Vector, vector: Vector) -> bool:
+        """A question was answered with a capsule; False if that has ended meanwhile, and nothing is remembered.
 
         Raises:
           Invalid: if a vector is not finite, is zero, or has another length than those before.
@@ -88,17 +96,24 @@ class HotSet:
                     raise Invalid(f"{name} is not {size} finite numbers that are not all zero", name)
             # Asked under the lock: either the ending is seen here, or its listener waits and takes this use out again.
             # The catalogue remembers what ended, so that nothing here grows with the number of corrections.
-            if not self._audit.has_ended(self._tenant, capsule):
-                self._uses.append(Use(capsule, *made))
-                self._residents = None
+            if self._audit.has_ended(self._tenant, capsule):
+                return False
+            self._uses.append(Use(capsule, *made))
+            self._recorded += 1
+            self._residents = None
+            return True
 
     def written(self, tenant: str, result: WriteResult) -> None:
         """Listener: what a write ended leaves the hot set, all of it, before the write is answered."""
-        if tenant != self._tenant or not result.ended:
-            return
-        ended = self._audit.all_ended(tenant, result)
+        if tenant == self._tenant and result.ended:
+            self.forget(self._audit.all_ended(tenant, result))
+
+    def forget(self, ended: Collection[VersionRef]) -> None:
+        """What `written` does, for a caller who knows already what has ended."""
         with self._lock:
             kept = [use for use in self._uses if use.capsule not in ended]
+            self._latest = tuple(ref for ref in self._latest if ref not in ended)
+            self._forgotten += 1
             if len(kept) < len(self._uses):
                 self._uses = deque(kept, maxlen=self._uses.maxlen)
                 self._residents = None
@@ -109,10 +124,19 @@ class HotSet:
         Raises:
           Invalid: if the policy does not exist or sees the future.
         """
-        with self._lock:
-            if self._residents is None:
-                self._residents = self._run(list(self._uses)) if self._uses else ()
-            return self._residents
+        while True:
+            with self._lock:
+                if self._residents is not None:
+                    return self._residents
+                uses, recorded, forgotten = list(self._uses), self._recorded, self._forgotten
+            # Not under the lock: a correction does not wait for the policy, which then runs again without its capsule.
+            found = self._run(uses) if uses else ()
+            with self._lock:
+                if self._forgotten == forgotten:
+                    self._latest = found
+                    if self._recorded == recorded:
+                        self._residents = found
+                    return found
 
     def _run(self, uses: list[Use]) -> tuple[VersionRef, ...]:
         refs = list(dict.fromkeys(use.capsule for use in uses))
@@ -126,6 +150,28 @@ class HotSet:
         return tuple(refs[i] for i in ids)
 
 
+def policy_case(policy: str) -> Any:
+    """The one online policy that a name stands for; imports jax.
+
+    Raises:
+      Invalid: if jax is not installed, the policy does not exist, it sees the future, or more than one is named.
+    """
+    try:
+        importlib.import_module("jax")
+    except ImportError:
+        raise Invalid("a hot set needs jax: pip install solarjax with its dependencies") from None
+    registry = importlib.import_module("solarjax.policies.registry")
+    try:
+        cases, _ = registry.parse_cases(policy, [])
+    except ValueError as error:
+        raise Invalid(str(error), "policy") from None
+    if len(cases) != 1:
+        raise Invalid(f"policy {policy!r} names {len(cases)} policies; one decides", "policy")
+    if not cases[0].spec.online:
+        raise Invalid(f"policy {policy!r} looks into the future, which a plane does not have", "policy")
+    return cases[0]
+
+
 def final_residents(
     policy: str, capacity: int, *, items: np.ndarray, queries: np.ndarray, answers: Sequence[int], k: int, seed: int
 ) -> list[int]:
@@ -137,20 +183,11 @@ def final_residents(
     Raises:
       Invalid: see `HotSet.residents`.
     """
+    case = policy_case(policy)
     jax = importlib.import_module("jax")
     jnp = jax.numpy
     engine = {n: importlib.import_module(f"solarjax.core.{n}") for n in ("execute", "lanes", "streams", "trace")}
-    registry = importlib.import_module("solarjax.policies.registry")
     sources = importlib.import_module("solarjax.workloads.sources")
-    try:
-        cases, _ = registry.parse_cases(policy, [])
-    except ValueError as error:
-        raise Invalid(str(error), "policy") from None
-    if len(cases) != 1:
-        raise Invalid(f"policy {policy!r} names {len(cases)} policies; one decides", "policy")
-    case = cases[0]
-    if not case.spec.online:
-        raise Invalid(f"policy {policy!r} looks into the future, which a plane does not have", "policy")
     # Powers of two: a longer history needs a new compilation only when it has doubled. Steps without a question and
     # without an arrival change nothing, by the policies' contract.
     steps, rows = _padded(len(queries)), _padded(len(items))

@@ -19,7 +19,7 @@ from solarjax.plane import errors
 from solarjax.plane.admission import Admission, Fence
 from solarjax.plane.artifacts import Artifact, ArtifactDraft
 from solarjax.plane.capsules import Capsule, CapsuleContent, CapsuleDraft, VersionRef
-from solarjax.plane.placement.views import NodeView, Placement, PlacementBody, RequestView
+from solarjax.plane.placement.views import HotView, NodeView, Placement, PlacementBody, RequestView
 from solarjax.plane.results import Ending, Event, Impact, Preview, WriteResult
 from solarjax.plane.retriever import Found, Query
 
@@ -160,6 +160,10 @@ class PlaneClient:
     def nodes(self) -> list[NodeView]:
         """The engine nodes, and which of this tenant's capsules each holds."""
         return _NODES.validate_json(self._send("GET", "nodes").content)
+
+    def hot(self) -> HotView:
+        """The tenant's hot capsules."""
+        return HotView.model_validate_json(self._send("GET", "hot").content)
 
     def requests(self, limit: int = 100) -> list[RequestView]:
         """The tenant's latest requests through the sidecar, newest first."""

@@ -22,33 +22,51 @@ class Server(uvicorn.Server):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over the llhttp parser, a third of the price of h11, with a bound on headers that do not end.
+    """uvicorn's protocol over the llhttp parser, a third of the price of h11, with two things that it has not.
 
-    llhttp has none of its own. What is held is at most `h11_max_incomplete_event_size` bytes and one read of the
-    socket; the middleware (api/limits.py) is exact.
+    A bound: headers, trailers and chunk extensions that do not end are cut off. What is held is at most
+    `h11_max_incomplete_event_size` bytes and one read of the socket; the middleware (api/limits.py) is exact.
+
+    Trailers are dropped. uvicorn would add them to the headers, where they could replace what whoever stands before
+    this server has judged, a token first of all.
     """
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)
-        self._in_head, self._head_bytes = False, 0
+        self._in_head, self._went_on, self._held = False, False, 0
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._in_head, self._head_bytes = True, 0
+        self._in_head = self._went_on = True
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Its headers have ended."""
-        self._in_head = False
+        self._in_head, self._went_on = False, True
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of its body."""
+        self._went_on = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """It has ended."""
+        self._went_on = True
+        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client's."""
+        self._went_on = False
         super().data_received(data)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > (self.config.h11_max_incomplete_event_size or 0) and not self.transport.is_closing():
-                self.send_400_response("Invalid HTTP request received.")
+        self._held = 0 if self._went_on else self._held + len(data)
+        if self._held > (self.config.h11_max_incomplete_event_size or 0) and not self.transport.is_closing():
+            self.send_400_response("Invalid HTTP request received.")
 
 
 def make_server(app: FastAPI, settings: Settings) -> Server:

@@ -39,6 +39,11 @@ max_in_flight = 2000
 record_segments = true         # write locators of computed KV prefixes into the catalogue
 # request_log = "requests.jsonl"  # one JSON line a request
 
+# [hot]                        # which capsules are hot, by a cache policy of solarjax (needs jax, and an encoder)
+# policy = "lru"
+# capacity = 64
+# history = 1024               # uses remembered, a tenant
+
 # [weights]                    # of the utility, see solarjax/plane/placement/utility.py
 # reuse = 1.0
 
@@ -51,6 +56,14 @@ record_segments = true         # write locators of computed KV prefixes into the
 # replay = "ipc:///run/vllm/a.replay"   # replay_endpoint
 # hash_algorithm = "sha256_cbor"        # --prefix-caching-hash-algo
 """
+
+
+class HotConfig(Strict):
+    """The `[hot]` table: `policy` as on the command line, `capacity` in capsules, `history` in uses, both a tenant."""
+
+    policy: Annotated[str, Field(min_length=1, max_length=200)]
+    capacity: Annotated[int, Field(ge=1, le=100_000)]
+    history: Annotated[int, Field(ge=1, le=100_000)] = 1024
 
 
 class Settings(Strict):
@@ -81,6 +94,7 @@ class Settings(Strict):
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 2000
     record_segments: bool = True
     request_log: str | None = None
+    hot: HotConfig | None = None
 
 
 def load(path: Path) -> Settings:

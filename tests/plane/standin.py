@@ -19,6 +19,7 @@ import uvicorn
 import zmq
 import zmq.asyncio
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tokenizers import Tokenizer
@@ -77,10 +78,41 @@ class Left(Exception):
     """The client is gone."""
 
 
-class Engine:
-    """One node. `script` holds what to do with the next requests: `ok` when it is empty. `seen` holds their bodies."""
+class Held:
+    """One request that an engine holds back, by itself: letting it go never lets go of another."""
 
-    def __init__(self, folder, name="a", capacity=400, delay=0.0):
+    def __init__(self, engine):
+        self.engine = engine
+        self._go = threading.Event()
+
+    @property
+    def released(self):
+        return self._go.is_set()
+
+    def release(self):
+        self._go.set()
+
+
+class Counted:
+    """Counts the requests that an engine is at work on, to the last byte and to the last look whether it may go on."""
+
+    def __init__(self, app, engine):
+        self._app, self._engine = app, engine
+
+    async def __call__(self, scope, receive, send):
+        work = scope["type"] == "http" and scope["path"].startswith("/v1/")
+        self._engine.running += work
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._engine.running -= work
+
+
+class Engine:
+    """One node. `script` holds what to do with the next requests: `ok` when it is empty. `seen` holds their bodies,
+    `held` those that wait to be let go and that no test has taken yet."""
+
+    def __init__(self, folder, name="a", capacity=400, delay=0.0, port=0):
         self.name = name
         self.capacity = capacity
         self.delay = delay
@@ -90,8 +122,9 @@ class Engine:
         self.headers = []
         self.ports = []
         self.cancelled = 0
-        self.hold = threading.Event()
-        self.release = threading.Event()
+        self.running = 0
+        self.held = deque()
+        self._waiting = set()
         self.model = write_model(folder / "model")
         self.tokenizer = Tokenizer.from_file(str(self.model / "tokenizer.json"))
         self.endpoints = [f"ipc://{folder}/{name}.{kind}" for kind in ("live", "replay")]
@@ -104,7 +137,8 @@ class Engine:
             Route("/v1/completions", self.generate, methods=["POST"]),
             Route("/metrics", self.metrics), Route("/reset_prefix_cache", self.reset, methods=["POST"]),
         ]  # fmt: skip
-        self.server = Served(Starlette(routes=routes, lifespan=self._events))
+        counted = [Middleware(Counted, engine=self)]
+        self.server = Served(Starlette(routes=routes, lifespan=self._events, middleware=counted), port=port)
         self.url = self.server.url
 
     @contextlib.asynccontextmanager
@@ -194,7 +228,6 @@ class Engine:
             error = {"message": f"scripted {act}", "type": "BadRequestError", "param": None, "code": int(act)}
             return JSONResponse({"error": error}, int(act))
         if act in ("hang", "hold"):
-            self.hold.set()
             try:
                 await self.until_released(request)
             except Left:
@@ -215,11 +248,16 @@ class Engine:
         return StreamingResponse(self.stream(act, head, chat, usage, request), media_type="text/event-stream")
 
     async def until_released(self, request):
-        while not self.release.is_set():
-            if await request.is_disconnected():
-                raise Left
-            await asyncio.sleep(0.005)
-        self.release.clear()
+        held = Held(self)
+        self._waiting.add(held)
+        self.held.append(held)
+        try:
+            while not held.released:
+                if await request.is_disconnected():
+                    raise Left
+                await asyncio.sleep(0.005)
+        finally:
+            self._waiting.discard(held)
 
     async def stream(self, act, head, chat, usage, request):
         def event(value):
@@ -253,7 +291,6 @@ class Engine:
                 if i == 0 and act == "nonsense":
                     yield b"data: {not json\n\n"
                 if i == 0 and act in ("silent", "pause"):
-                    self.hold.set()
                     await self.until_released(request)
                 await asyncio.sleep(0)
             yield piece("", finish_reason="stop")
@@ -264,8 +301,19 @@ class Engine:
         except (asyncio.CancelledError, GeneratorExit, Left):
             self.cancelled += 1
 
+    def release_all(self):
+        for held in list(self._waiting):
+            held.release()
+
+    def forget(self):
+        """As if it had never been asked, but for its cache. Nothing may be running."""
+        self.script = deque()  # another one: a test may have given the same to two engines
+        for past in (self.seen, self.headers, self.ports, self.held):
+            past.clear()
+        self.cancelled = 0
+
     def close(self):
-        self.release.set()
+        self.release_all()
         self.server.close()
 
 
@@ -273,7 +321,7 @@ class Served:
     """An ASGI application under uvicorn in a thread of its own."""
 
     def __init__(self, app, **options):
-        config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=2, **options)
+        config = uvicorn.Config(app, **{"port": 0, "log_level": "error", "timeout_graceful_shutdown": 2, **options})
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

@@ -218,7 +218,7 @@ def test_nodes_are_listed_and_the_sidecar_is_served_with_the_plane(tmp_path):
         assert (tmp_path / "plane.salt").stat().st_mode & 0o077 == 0
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) in (0, -signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
         process.stderr.close()
         engine.close()
 
@@ -245,7 +245,7 @@ def test_stopping_ends_streams_and_finishes_requests(running):
     with running.client() as client:
         for i in range(3):
             client.create(CapsuleDraft(id=f"last{i}", text="x", provenance=SOURCE))
-    assert running.stop() in (0, -signal.SIGTERM)
+    assert running.stop() == 0
     assert ended.wait(timeout=30), "the stream was not ended"
     subscriber.join()
     with running.client() as client, pytest.raises(Unavailable):

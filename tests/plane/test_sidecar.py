@@ -22,17 +22,7 @@ def plane(tmp_path_factory):
 def fresh(request):
     """Engines without a past."""
     if "plane" in request.fixturenames:
-        made = request.getfixturevalue("plane")
-        for engine in made.engines:
-            engine.script.clear()
-            engine.seen.clear()
-            engine.headers.clear()
-            engine.hold.clear()
-            engine.release.clear()
-            engine.cancelled = 0
-        for node in made.serving.nodes:
-            node.breaker.succeeded()
-        made.caught_up()
+        request.getfixturevalue("plane").fresh()
     yield
 
 

@@ -19,12 +19,8 @@ def shared(tmp_path_factory):
 
 
 @pytest.fixture
-def plane(shared, monkeypatch):
-    for engine in shared.engines:
-        engine.seen.clear()
-    for node in shared.serving.nodes:
-        node.breaker.succeeded()
-    shared.settle()
+def plane(shared):
+    shared.fresh()
     return shared
 
 
@@ -50,7 +46,7 @@ def test_a_whole_answer_that_is_not_one_is_the_engines_fault(plane, monkeypatch,
         answering(monkeypatch, engine, raw)
     answer = plane.ask("x")
     assert answer.status_code == 502 and answer.json()["error"]["type"] == "upstream"
-    assert plane.last_by(502).outcome == "failed" and [len(e.seen) for e in plane.engines] == [1, 1]
+    assert plane.last().outcome == "failed" and [len(e.seen) for e in plane.engines] == [1, 1]
     assert all(node.breaker._failures == 1 for node in plane.serving.nodes), "it counts against both"
 
 

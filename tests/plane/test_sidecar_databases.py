@@ -1,7 +1,6 @@
 """What of the sidecar depends on its database: admission, fence, overlap and write-back, on every kind of one."""
 
 import json
-import threading
 
 import pytest
 
@@ -21,26 +20,17 @@ def epoch(plane):
 
 def held(plane, act, capsule):
     """A streamed request that an engine holds back, before the first byte (`hold`) or after it (`pause`)."""
+    plane.fresh()
+    for engine in plane.engines:
+        engine.script.append(act)
+    answer = plane.asking("code?", headers={"X-PlaceMem-Capsules": capsule}, stream=True)
+    request = plane.held()
     for engine in plane.engines:
         engine.script.clear()
-        engine.script.append(act)
-        engine.hold.clear()
-        engine.release.clear()
-    answers = []
-    thread = threading.Thread(
-        target=lambda: answers.append(plane.ask("code?", headers={"X-PlaceMem-Capsules": capsule}, stream=True))
-    )
-    thread.start()
-    plane.wait(lambda: any(engine.hold.is_set() for engine in plane.engines))
-    for engine in plane.engines:
-        if not engine.hold.is_set():
-            engine.script.clear()
 
     def finish():
-        for engine in plane.engines:
-            engine.release.set()
-        thread.join(timeout=30)
-        return answers[0]
+        request.release()
+        return answer()
 
     return finish
 
@@ -89,8 +79,7 @@ def test_a_stream_that_a_correction_overlaps_is_reported(plane):
 
 def test_answers_and_segments_are_written_back_and_die_with_their_source(plane):
     plane.create("fact", "The code is 17. " * 5)
-    for engine in plane.engines:
-        engine.script.clear()
+    plane.fresh()
     used = {"X-PlaceMem-Capsules": "fact", "X-PlaceMem-Writeback": "note"}
     assert plane.ask("code?", headers=used, stream=True).status_code == 200
     plane.wait(lambda: plane.get("/capsules/note").status_code == 200)

@@ -25,17 +25,20 @@ def test_an_engine_never_sees_what_was_corrected_before_it_was_asked(tmp_path, m
 
 
 def test_a_whole_answer_may_take_so_long_and_no_longer(tmp_path):
-    with front(tmp_path, answer_seconds=0.5, first_byte_seconds=20.0) as plane:
+    with front(tmp_path, answer_seconds=0.5) as plane:
         for engine in plane.engines:
             engine.script.append("hang")
         answer = plane.ask("x")
         assert answer.status_code == 504 and answer.json()["error"]["code"] == 504
-        record = plane.last_by(504)
+        record = plane.last()
         assert record.outcome == "failed" and sorted(record.attempts) == ["a", "b"]
         plane.wait(lambda: [engine.cancelled for engine in plane.engines] == [1, 1])
         assert all(node.in_flight == 0 for node in plane.serving.nodes)
+        plane.fresh()
         plane.engines[0].script.append("hang")
-        plane.engines[1].script.append("ok")
         node = plane.serving.node("a")
         node.latency.curve = node.latency.curve._replace(a=0.0, b=0.0, c=0.0)  # the fastest, so it is asked first
-        assert plane.ask("y").status_code == 200 and plane.last().attempts == ("a", "b")
+        answer = plane.asking("y")
+        plane.held()
+        plane.limits(answer=30.0)  # of the next try: it is not about how fast the other one is
+        assert answer().status_code == 200 and plane.last().attempts == ("a", "b")

@@ -60,10 +60,12 @@ def create_app(services: Services, *, tracer_provider: Any = None) -> FastAPI:
       tracer_provider: of OpenTelemetry; None takes the endpoint in the settings, if there is one.
 
     Raises:
-      Invalid: if traces are asked for and OpenTelemetry is not installed.
+      Invalid: if traces are asked for and OpenTelemetry is not installed, for hot sets without nodes, and as `Serving`.
     """
     settings = services.settings
     doorbell = Doorbell(services.metrics, settings.max_streams)
+    if settings.hot is not None and not settings.nodes:
+        raise Invalid("a hot set is learnt from requests: [hot] needs [[nodes]]", "hot")
     front = _sidecar(services) if settings.nodes else None
 
     @asynccontextmanager

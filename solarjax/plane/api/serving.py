@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from solarjax.plane.api import parts as p
 from solarjax.plane.api.problems import ProblemBody
 from solarjax.plane.errors import NotFound
-from solarjax.plane.placement.views import NodeView, Placement, PlacementBody, RequestView
+from solarjax.plane.placement.views import HotView, NodeView, Placement, PlacementBody, RequestView
 from solarjax.plane.salts import cache_salt
 
 _MORE: dict[int | str, dict[str, Any]] = {
@@ -42,6 +42,18 @@ async def list_requests(
     if front is None:
         return []
     return [RequestView.model_validate(asdict(record)) for record in front.records.latest(caller.tenant, limit)]
+
+
+@router.get("/hot")
+def hot(caller: p.Caller, plane: p.Plane, front: Front) -> HotView:
+    """The tenant's hot capsules as a cache policy keeps them; none without a `[hot]` table in the configuration."""
+    if front is None or front.hot_sets is None:
+        return HotView()
+    config, found = front.hot_sets.config, front.hot_sets.residents(caller.tenant)
+    # The hot set learns of this process's writes; another's, and windows that have run out, are seen here.
+    ended = set(plane.gate.check(caller.tenant, plane.catalogue.state(caller.tenant).epoch, found).ended)
+    capsules = [str(ref) for ref in found if ref not in ended]
+    return HotView(policy=config.policy, capacity=config.capacity, capsules=capsules)
 
 
 @router.post("/placements", responses=_MORE)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from solarjax.plane.admission import Admission
-from solarjax.plane.capsules import Capsule
+from solarjax.plane.capsules import Capsule, VersionRef
 from solarjax.plane.clock import Clock
 from solarjax.plane.errors import NotFound, Unsupported, UpstreamBusy
 from solarjax.plane.placement import layout
@@ -54,6 +55,7 @@ class Planner:
       experience: of capsules.
       weights, rule: of the choice.
       clock: the catalogue's, for windows.
+      residents: a tenant's hot capsules, if a policy decides which they are; else the experience does.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Planner:
         *,
         weights: Weights | None = None,
         rule: Rule = "utility",
+        residents: Callable[[str], Collection[VersionRef]] | None = None,
     ):
         self.nodes = tuple(nodes)
         self.weights = weights or Weights()
@@ -72,6 +75,7 @@ class Planner:
         self._models = dict(models)
         self._experience = experience
         self._clock = clock
+        self._residents = residents
         self._fleet = Fleet()
 
     def lay_out(
@@ -85,7 +89,7 @@ class Planner:
         served = [node for node in self.nodes if node.config.model == body.get("model")]
         if not served:
             raise NotFound(f"the model {str(body.get('model'))[:200]!r} does not exist", "model")
-        capsules = layout.ordered(admission.capsules, lambda c: self._experience.heat(tenant, c))
+        capsules = layout.ordered(admission.capsules, self._heat(tenant))
         text = layout.memory(capsules)
         laid_out = layout.with_memory(body, text.text) if capsules else dict(body)
         model = self._models.get(served[0].config.tokenizer or "")
@@ -100,6 +104,12 @@ class Planner:
             body=laid_out, capsules=tuple(capsules), prompt=prompt, salt=salt, chains=chains,
             ends=_token_ends(prompt, text) if capsules else (), relevance=relevance,
         )  # fmt: skip
+
+    def _heat(self, tenant: str) -> Callable[[Capsule], int]:
+        if self._residents is None:
+            return partial(self._experience.heat, tenant)
+        hot = frozenset(self._residents(tenant))
+        return lambda capsule: int(capsule.ref in hot)
 
     def choose(
         self,

@@ -72,6 +72,15 @@ class RequestView(BaseModel):
     outcome: str
 
 
+class HotView(BaseModel):
+    """The tenant's hot capsules, `id@version`, in the order of the cache's slots; see sidecar.hot. `policy` and
+    `capacity` are those of the configuration, null if it has none."""
+
+    policy: str | None = None
+    capacity: int | None = None
+    capsules: list[str] = []
+
+
 class PlacementBody(Strict):
     """A request to be placed: the model, its prompt, and the capsules that it wants to use."""
 

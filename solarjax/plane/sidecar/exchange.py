@@ -263,6 +263,9 @@ class Exchange:
 
     def _write_back(self, attempt: Attempt, plan: Plan, text: str | None) -> None:
         serving, caller = self._serving, self._ticket.principal
+        if serving.hot_sets is not None and text is not None:
+            question = layout.question_of(self._body.fields)[:MAX_QUERY]
+            serving.hot_sets.used(self._tenant, question, plan.capsules)
         if self._wanted.writeback != "none" and text and text.strip():
             sources = tuple(capsule.ref for capsule in plan.capsules)
             serving.writeback.answer(caller, self._wanted.writeback, text, sources, self._record.id)

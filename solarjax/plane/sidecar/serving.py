@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 from solarjax.plane.capsules import Capsule
@@ -24,6 +24,7 @@ from solarjax.plane.placement.upstream import Upstream
 from solarjax.plane.results import WriteResult
 from solarjax.plane.services import Services
 from solarjax.plane.sidecar.attempt import Timeouts
+from solarjax.plane.sidecar.hot import HotSets
 from solarjax.plane.sidecar.records import Records, Reuse
 from solarjax.plane.sidecar.writeback import Writeback
 from solarjax.plane.tracing import Spans
@@ -38,7 +39,8 @@ class Serving:
       services: of the plane.
 
     Raises:
-      Invalid: for two nodes of one name, a tokenizer that cannot be read, or a salt file that is not safe.
+      Invalid: for two nodes of one name, a tokenizer that cannot be read, a salt file that is not safe, or hot sets
+        that cannot be kept (see `HotSets`).
     """
 
     def __init__(self, services: Services):
@@ -59,12 +61,16 @@ class Serving:
         self._by_name = {node.name: node for node in self.nodes}
         self.experience = Experience()
         self.segments = Segments()
-        self.planner = Planner(
-            self.nodes, models, self.experience, self.clock, weights=settings.weights, rule=settings.routing
-        )
         self.hot = HotPath(services.catalogue.database, self.clock, services.gate, services.retriever)
         log = Path(settings.request_log) if settings.request_log else None
         self.records = Records(services.metrics.registry, log)
+        self.hot_sets: HotSets | None = None
+        if settings.hot is not None:
+            self.hot_sets = HotSets(settings.hot, services.encoder, services.audit, self.records.meters.events)
+        self.planner = Planner(
+            self.nodes, models, self.experience, self.clock, weights=settings.weights, rule=settings.routing,
+            residents=None if self.hot_sets is None else self.hot_sets.residents,
+        )  # fmt: skip
         self.writeback = Writeback(services.catalogue, self.records.meters.events, settings.shutdown_seconds)
         self.in_flight = 0
         # The rest of a burst waits in a queue: shared out among a thousand at once, a second of work would delay each
@@ -94,6 +100,8 @@ class Serving:
             ended = self.services.audit.all_ended(tenant, result)
             self.experience.ended(tenant, ended)
             self.segments.ended(tenant, ended)
+            if self.hot_sets is not None:
+                self.hot_sets.ended(tenant, ended)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -101,8 +109,9 @@ class Serving:
         listeners = self.services.catalogue.listeners
         listeners.append(self._written)
         try:
-            async with self.writeback, self.http, self.monitor:
-                yield
+            with self.hot_sets or nullcontext():
+                async with self.writeback, self.http, self.monitor:
+                    yield
         finally:
             listeners.remove(self._written)
             self.records.close()

@@ -1,0 +1,66 @@
+"""An engine of standin.py in a process of its own, which can be killed as one and started again at the same address."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.plane.standin import Engine, write_model
+
+
+class Process:
+    """One node. `start` may be called again after `kill`."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.model = write_model(folder / "model")
+        self.endpoints = [f"ipc://{folder}/{name}.{kind}" for kind in ("live", "replay")]
+        self._process = None
+
+    def start(self, *acts):
+        """acts: what it does with its first requests, see standin.Engine."""
+        command = [sys.executable, "-m", "tests.plane.process", str(self.folder), self.name, str(self._port), *acts]
+        root = Path(__file__).resolve().parents[2]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
+        self._says("started")
+
+    def until_held(self):
+        """Returns when it holds the next request back."""
+        self._says("held")
+
+    def _says(self, word):
+        ready, _, _ = select.select([self._process.stdout], [], [], 60)
+        assert ready, f"it never said {word}"
+        assert self._process.stdout.readline() == f"{word}\n"
+
+    def kill(self):
+        """SIGKILL."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def main(folder, name, port, *acts):
+    parent = os.getppid()
+    engine = Engine(Path(folder), name, port=int(port))
+    engine.script.extend(acts)
+    print("started", flush=True)
+    while os.getppid() == parent:  # it does not outlive the tests
+        while engine.held:
+            engine.held.popleft()
+            print("held", flush=True)
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
