@@ -47,7 +47,11 @@ def file_sha256(path: str | Path) -> str:
 
 
 def git_state(folder: Path = PACKAGE) -> dict[str, Any] | None:
-    """`{"sha": str, "dirty": bool}` of the checkout around `folder`, None outside one (in a wheel)."""
+    """`{"sha": str, "dirty": bool}` of the checkout around `folder`, None outside one (in a wheel).
+
+    dirty: something that could have changed a result differs from the commit. `reports/` does not count: it holds
+      results, and a run that writes several there would otherwise call itself dirty after the first.
+    """
 
     def git(*args: str) -> str:
         return subprocess.run(
@@ -59,7 +63,8 @@ def git_state(folder: Path = PACKAGE) -> dict[str, Any] | None:
         tracked = git("ls-files", "--", str(folder))
         if not tracked:
             return None
-        return {"sha": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+        changed = git("status", "--porcelain", "--", ":/", ":(top,exclude)reports")
+        return {"sha": git("rev-parse", "HEAD"), "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         return None
 
