@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
@@ -55,7 +56,12 @@ def main(folder, name, port, *acts):
     engine = Engine(Path(folder), name, port=int(port))
     engine.script.extend(acts)
     print("started", flush=True)
+    due = 0.0
     while os.getppid() == parent:  # it does not outlive the tests
+        if time.monotonic() > due:
+            # What is published before a subscription has arrived again is missed until something more comes.
+            asyncio.run_coroutine_threadsafe(engine.publish(), engine.server.loop).result(timeout=30)
+            due = time.monotonic() + 0.2
         while engine.held:
             engine.held.popleft()
             print("held", flush=True)

@@ -169,9 +169,9 @@ class Engine:
 
     async def publish(self, *events):
         payload = msgspec.msgpack.encode([time.time(), list(events), 0])
-        self.buffer.append((self.number, payload))
-        await self.live.send_multipart([b"kv", self.number.to_bytes(8, "big"), payload])
-        self.number += 1
+        number, self.number = self.number, self.number + 1  # before anything waits: no number is given twice
+        self.buffer.append((number, payload))
+        await self.live.send_multipart([b"kv", number.to_bytes(8, "big"), payload])
 
     async def metrics(self, _request):
         config = f'block_size="{BLOCK}",num_gpu_blocks="{self.capacity}"'

@@ -232,12 +232,12 @@ def test_only_this_machine_can_connect_by_default(running):
 
 def test_stopping_ends_streams_and_finishes_requests(running):
     """Last in this file: the server is gone afterwards."""
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def subscribe():
         with running.client() as client:
-            for _ in client.stream():
-                pass
+            for _ in client.stream(after=0):
+                begun.set()
         ended.set()
 
     subscriber = threading.Thread(target=subscribe, daemon=True)
@@ -245,6 +245,7 @@ def test_stopping_ends_streams_and_finishes_requests(running):
     with running.client() as client:
         for i in range(3):
             client.create(CapsuleDraft(id=f"last{i}", text="x", provenance=SOURCE))
+    assert begun.wait(timeout=30), "the stream never began"
     assert running.stop() == 0
     assert ended.wait(timeout=30), "the stream was not ended"
     subscriber.join()
