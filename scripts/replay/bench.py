@@ -2,7 +2,7 @@
 
     scripts/bench_replay                                  # client, the whole loop, and decisions
     scripts/bench_replay --policies fifo,solar,arc --capacity 100 --dim 384
-    scripts/bench_replay --url http://127.0.0.1:8000 --model smollm2     # also requests per second of a real server
+    scripts/bench_replay --url http://127.0.0.1:8000 --model NAME  # also requests per second of a real server
 
 Prints one JSON line a measurement; `--out FOLDER` also keeps them in bench.json.
 

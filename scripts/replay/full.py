@@ -1,7 +1,7 @@
 """The full replay behind reports/replay/: LoCoMo, session by session, through a running model server and without one.
 
     solarjax vllm up
-    scripts/replay_full --locomo ../shared/data/locomo/locomo10.json --server URL --model NAME --tokenizer DIR \\
+    scripts/replay_full --locomo ../shared/data/locomo/locomo10.json --server URL --model NAME \\
         --capacities 10,50,20 --limit 40 --budget-minutes 60
 
 Sessions are taken one after another, each under all policies and capacities before the next, so that whatever time
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -38,8 +37,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--locomo", type=Path, required=True)
     parser.add_argument("--server", help="address of the model server; without it nothing is asked")
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--tokenizer", default=os.environ.get("SOLARJAX_TOKENIZER", ""))
+    parser.add_argument("--model", default="smollm2-135m-instruct")
+    parser.add_argument("--tokenizer", help="as of `solarjax replay`")
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--capacities", default="10,20,50")
     parser.add_argument("--sessions", help="names separated by commas, in the order of work (default: all)")
@@ -134,8 +133,9 @@ def _ask(options: argparse.Namespace, plans: Sequence[Any], source: dict[str, An
     from solarjax.cli.replay import progress
     from solarjax.replay import run, tokenizer
 
+    counts = tokenizer.load(tokenizer.chosen(options.tokenizer, options.server, options.model))
     server = run.Server(
-        options.server, options.model, tokenizer.load(options.tokenizer or options.model), options.concurrency,
+        options.server, options.model, counts, options.concurrency,
         options.timeout, options.work / "responses.sqlite",
     )  # fmt: skip
     for number, plan in enumerate(plans, start=1):

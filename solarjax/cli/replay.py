@@ -27,7 +27,11 @@ def replay(
     server: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     model: Annotated[str | None, typer.Option(help="Name under which the server has the model.")] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="Folder or hub name of its tokenizer (default: $SOLARJAX_TOKENIZER, or --model).")
+        str | None,
+        typer.Option(
+            help="Folder or hub name of its tokenizer (default: $SOLARJAX_TOKENIZER, that of a server from `solarjax "
+            "vllm up`, or --model)."
+        ),
     ] = None,
     mode: Annotated[
         str, typer.Option(help="on-policy; frozen (one recorded run for all policies); shadow (no model).")
@@ -73,14 +77,14 @@ def replay(
 
     \b
     Examples:
-      solarjax replay --locomo locomo10.json --server http://127.0.0.1:8000 --model smollm2 \\
-        --policies fifo,solar --capacities 10 --seeds 3 --sessions conv-26 --limit 40 --out runs/replay
-      solarjax replay --locomo locomo10.json --mode frozen --recorded runs/frozen --model smollm2 \\
-        --policies lru,solar --capacities 10,20 --seeds 3 --out runs/frozen-lru
+      solarjax replay --locomo locomo10.json --server http://127.0.0.1:8000 \\
+        --model smollm2-135m-instruct --policies fifo,solar --capacities 10 --seeds 3 --sessions conv-26 \\
+        --limit 40 --out runs/replay
+      solarjax replay --locomo locomo10.json --mode frozen --recorded runs/frozen \\
+        --model smollm2-135m-instruct --policies lru,solar --capacities 10,20 --seeds 3 --out runs/frozen-lru
       solarjax replay --locomo locomo10.json --mode shadow --against runs/replay --policies fifo,solar \\
         --capacities 10 --seeds 3 --sessions conv-26 --limit 40 --out runs/shadow
     """
-    import os
     import shlex
     import sys
 
@@ -127,7 +131,7 @@ def replay(
 
     counts = None
     if mode != SHADOW:
-        counts = tokenizers.load(tokenizer or os.environ.get(tokenizers.VARIABLE) or model or "")
+        counts = tokenizers.load(tokenizers.chosen(tokenizer, server, model or ""))
     encode = encoder_of(encoder, out)
     if dry_run:
         if counts is None:

@@ -13,6 +13,25 @@ VARIABLE = "SOLARJAX_TOKENIZER"
 """Folder or hub name of the tokenizer, where it is not given."""
 
 
+def chosen(given: str | None, server: str | None, model: str) -> str:
+    """Where the tokenizer of a model is.
+
+    Args:
+      given: what was asked for; it decides, then $SOLARJAX_TOKENIZER.
+      server: address of the model's server. One that `solarjax vllm up` started has its tokenizer beside its weights.
+      model: name under which the server has it; the tokenizer's source where nothing else says one.
+    """
+    named = given or os.environ.get(VARIABLE)
+    if named:
+        return named
+    from solarjax.replay import server as servers
+
+    records = [entry.record for entry in servers.status()] if server else []
+    address = (server or "").replace("//localhost:", "//127.0.0.1:").rstrip("/").removesuffix("/v1")
+    here = [record.path for record in records if record.url == address and record.model == model]
+    return here[0] if here else model
+
+
 def load(source: str) -> Any:
     """A tokenizer with a chat template.
 

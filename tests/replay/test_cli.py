@@ -5,7 +5,8 @@ import json
 import pytest
 import xarray as xr
 
-from solarjax.replay import tokenizer
+from solarjax.replay import server as servers
+from solarjax.replay import server_state, tokenizer
 from tests.replay.commands import call, options
 from tests.replay.stand_in import MODEL, StandIn, in_thread
 
@@ -87,6 +88,22 @@ def test_what_a_user_can_mend_is_one_line_and_exit_code_2(world, tmp_path, capsy
     shown = capsys.readouterr().err
     assert code == 2 and says in shown and len(shown.strip().splitlines()) == 1
     assert not list(tmp_path.rglob("result.nc"))
+
+
+def test_a_server_that_was_started_here_brings_its_tokenizer(tmp_path, monkeypatch):
+    """As the README has it: `solarjax vllm up`, then a replay by address and name."""
+    monkeypatch.delenv(tokenizer.VARIABLE, raising=False)
+    monkeypatch.setattr(servers, "state_folder", lambda: tmp_path)
+    record = server_state.Record("default", 1, "never", 8123, "small", "/models/small", "log", "", 0.0)
+    server_state.write(tmp_path, record)
+    for address in ("http://127.0.0.1:8123", "http://localhost:8123/", "http://127.0.0.1:8123/v1"):
+        assert tokenizer.chosen(None, address, "small") == "/models/small"
+    assert tokenizer.chosen(None, "http://127.0.0.1:8124", "small") == "small"
+    assert tokenizer.chosen(None, "http://127.0.0.1:8123", "org/other") == "org/other"
+    assert tokenizer.chosen(None, None, "small") == "small"
+    monkeypatch.setenv(tokenizer.VARIABLE, "/mine")
+    assert tokenizer.chosen(None, "http://127.0.0.1:8123", "small") == "/mine"
+    assert tokenizer.chosen("/given", "http://127.0.0.1:8123", "small") == "/given"
 
 
 def test_a_tokenizer_that_is_not_there_is_named_at_once(capsys):
