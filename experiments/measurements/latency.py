@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from solarjax.policies.registry import parse_cases
-from solarjax.replay.stepper import Decided, Stepper, lane_key
+from solarjax.replay.stepper import Decided, Stepper, in_this_thread, lane_key
 
 WARM = 50
 """Decisions on the full cache before the clock starts."""
@@ -29,8 +29,7 @@ def measure(config: Mapping[str, Any]) -> xr.Dataset:
     Returns:
       `latency_ms [policy, decision]`, `written [policy, decision]`, and `compile_s [policy]`.
     """
-    # As `solarjax replay` does: a decision is shorter than a change of threads. Without effect if jax runs already.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    in_this_thread()  # as `solarjax replay` does
     cases, _ = parse_cases(config["policies"])
     capacity, dim, decisions = int(config["capacity"]), int(config["dim"]), int(config["decisions"])
     rng = np.random.default_rng(int(config["root_seed"]))

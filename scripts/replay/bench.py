@@ -107,13 +107,13 @@ def served(url: str) -> float:
 
 def whole_loop(concurrency: int, questions: int, tokenizer: str) -> dict[str, Any]:
     """The loop against the stand-in, with the real encoder, and the real tokenizer if one is named."""
-    import jax
-
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # as `solarjax replay` does
     from scripts.replay.bench_loop import loop_overhead
     from solarjax.encoders.minilm import encode
     from solarjax.replay import tokenizer as tokenizers
+    from solarjax.replay.stepper import in_this_thread
     from tests.replay.worlds import Words
+
+    in_this_thread()
 
     def measured(questions: int, seed: int) -> dict[str, Any]:
         with stand_in() as url, tempfile.TemporaryDirectory() as folder:
@@ -130,13 +130,12 @@ def whole_loop(concurrency: int, questions: int, tokenizer: str) -> dict[str, An
 
 def decisions(policy: str, capacity: int, dim: int, steps: int) -> dict[str, Any]:
     """One policy's look-ups and decisions, after the cache has filled and as many steps again."""
-    import jax
     import numpy as np
 
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # as `solarjax replay` does
     from solarjax.replay.plan import replay_cases
-    from solarjax.replay.stepper import Stepper, lane_key
+    from solarjax.replay.stepper import Stepper, in_this_thread, lane_key
 
+    in_this_thread()
     cases = replay_cases(policy)
     warm = 2 * capacity
     draw = np.random.default_rng(0)

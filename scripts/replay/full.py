@@ -76,7 +76,7 @@ def main(given: Sequence[str] | None = None) -> int:
     from solarjax.cli import runtime
     from solarjax.cli.parsing import numbers, whole_numbers
     from solarjax.cli.replay_source import encoder_of, source_of
-    from solarjax.replay import run
+    from solarjax.replay import run, stepper
     from solarjax.replay.completion import Sampling
     from solarjax.replay.errors import ReplayError
     from solarjax.replay.plan import SHADOW, Plan, Settings, replay_cases
@@ -95,9 +95,7 @@ def main(given: Sequence[str] | None = None) -> int:
     groups = [tuple(chosen[at : at + options.together]) for at in range(0, len(chosen), options.together)]
     plans = [Plan(group, cases, capacities, (options.seed,), settings) for group in groups]
     runtime.start()
-    import jax
-
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # as `solarjax replay` does
+    stepper.in_this_thread()
     command = shlex.join(["scripts/replay_full", *map(portable, sys.argv[1:] if given is None else given)])
     encode = encoder_of(None, options.work)
     failed = None

@@ -35,12 +35,13 @@ def rows(data: Mapping[int, xr.Dataset], model: str, command: str) -> list[dict[
         found = t_interval(values)
         low, high = sign * found.low, sign * found.high
         verdict = "holds" if min(low, high) > 0 else "refuted" if max(low, high) < 0 else "undecided"
-        known = bool(np.isfinite(found.low))
+        ends = [number(found.low), number(found.high)]
+        known = None not in ends
         questions = float(data[k]["requests"].mean())
         out.append({
             "id": f"{REPLAY}{claim}-{of}", "source": claim, "verdict": verdict if known else "undecided",
             "figure": float(found.mean), "figure_name": name,
-            "interval": [round(float(found.low), 6), round(float(found.high), 6)] if known else None,
+            "interval": ends if known else None,
             "keys": int(found.n), "command": command, "notes": NOTE.format(model=model, n=int(found.n), q=questions),
         })  # fmt: skip
 
@@ -68,3 +69,9 @@ def rows(data: Mapping[int, xr.Dataset], model: str, command: str) -> list[dict[
         name = f"fall of SOLAR's lead in F1 from K = {first} to {last}"
         add("S24", f"K{first}-K{last}", name, gaps[first] - gaps[last], 1, last)
     return out
+
+
+def number(value: Any) -> float | None:
+    """Six decimals, None for what is not finite."""
+    value = float(value)
+    return round(value, 6) if np.isfinite(value) else None

@@ -12,8 +12,8 @@ import json
 from pathlib import Path
 
 from scripts.replay import complete, summary
-from solarjax.replay import correlation
-from solarjax.report import render, stored
+from solarjax.replay.correlation import correlate
+from solarjax.report import correlation, render, stored
 from solarjax.report.stored import StoredRun
 
 TITLE = "LoCoMo answered by a language model, and without one"
@@ -32,7 +32,7 @@ def publish(live: StoredRun, shadow: StoredRun, out: Path) -> list[Path]:
     Raises:
       StoreError: `out` cannot be written to.   ReplayError: the two cover different runs.
     """
-    rows = correlation.correlate(live.data, shadow.data)
+    rows = correlate(live.data, shadow.data)
     written = summary.write(live, out)
     report = out / "report"
     for name, run in (("on-policy", live), ("shadow", shadow)):

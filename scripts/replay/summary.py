@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from scripts.replay import ledger
+from scripts.replay.ledger import number
 from solarjax.analysis.summary import t_interval
 from solarjax.report import stored
 from solarjax.report.render import csv_text
@@ -103,9 +103,3 @@ def per_session(k: int, data: xr.Dataset) -> list[dict[str, Any]]:
         for trace in data["trace"].values
         for policy in data["policy"].values
     ]
-
-
-def number(value: Any) -> float | None:
-    """Six decimals, None for what is not finite."""
-    value = float(value)
-    return round(value, 6) if np.isfinite(value) else None

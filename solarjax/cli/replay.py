@@ -123,12 +123,10 @@ def replay(
         for reason, number in left_out(plan.sessions).items():
             print(f"questions left out, and counted in the result: {number} {reason}", file=sys.stderr)
     runtime.start()
-    import jax
-
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # a decision is shorter than a change of threads
-    from solarjax.replay import run
+    from solarjax.replay import run, stepper
     from solarjax.replay import tokenizer as tokenizers
 
+    stepper.in_this_thread()
     counts = None
     if mode != SHADOW:
         counts = tokenizers.load(tokenizers.chosen(tokenizer, server, model or ""))
@@ -193,8 +191,9 @@ def progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 def _correlate(against: Path, outcome: Outcome, out: Path, quiet: bool) -> None:
     import json
 
-    from solarjax.replay.correlation import FILE, correlate
+    from solarjax.replay.correlation import correlate
     from solarjax.report import stored
+    from solarjax.report.correlation import FILE
 
     rows = correlate(stored.load(against).data, outcome.data)
     stored.write_text(out / FILE, json.dumps(rows, indent=1, allow_nan=False) + "\n")

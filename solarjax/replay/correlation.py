@@ -27,8 +27,6 @@ from solarjax.replay.errors import ReplayError
 
 QUESTIONS, POINTS = "questions", "policies x sessions"
 WITHIN, POLICIES = "policies within sessions", "policies"
-FILE = "correlation.json"
-"""Beside the shadow's result."""
 CONFIDENCE = 0.95
 LEAST = 3
 """Points below which no correlation is given: two always lie on a line."""

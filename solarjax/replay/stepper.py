@@ -53,6 +53,14 @@ class Decided(NamedTuple):
     seconds: float
 
 
+def in_this_thread() -> None:
+    """Lets jax compute in the thread that asks: a decision is shorter than a change of threads.
+
+    To be called before anything is computed; without effect if jax runs already.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
 def rules_of(case: PolicyCase, num_slots: int, k: int, feedback: str, like_at: float) -> Rules:
     """The engine's static description of a replay of `case`.
 

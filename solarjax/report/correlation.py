@@ -10,7 +10,7 @@ from solarjax.report.stored import StoreError
 from solarjax.report.tables import Cell, Table, number
 
 FILE = "correlation.json"
-"""What `solarjax replay --mode shadow --against` writes beside its result."""
+"""Rows of `replay.correlation.correlate`, beside the result of the shadow."""
 NOTE = (
     "Each in brackets its 95 % bootstrap interval over other {unit}s. A dash: a side is constant, or there are too few "
     "points. `policies` is what a study without a model rests on; of the rows above it only `policies within sessions` "
@@ -24,18 +24,19 @@ def correlations(section: Section) -> Table | None:
     Raises:
       StoreError: the file is damaged.
     """
-    rows: list[dict[str, Any]] = []
+    body: list[list[Cell]] = []
+    unit = ""
     for run in section.runs:
         path = run.path / FILE
         if not path.exists():
             continue
         try:
-            rows += json.loads(path.read_text(encoding="utf-8"))
-            body = [_line(row) for row in rows]
-            unit = str(rows[0]["unit"])
+            rows = json.loads(path.read_text(encoding="utf-8"))
+            body += [_line(row) for row in rows]
+            unit = unit or str(rows[0]["unit"])
         except (OSError, ValueError, LookupError, TypeError) as problem:
             raise StoreError(f"{path} holds no readable correlations: {problem}") from None
-    if not rows:
+    if not body:
         return None
     head = ["over", "policy", "K", "n", "answer F1", "hit rate", "Pearson's r", "Spearman's rho"]
     title = "How far retrieval without a model ranks as the model does"

@@ -6,13 +6,13 @@ import asyncio
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from tests.plane.standin import Engine, write_model
+from tests.support.ports import free_port
 
 
 class Process:
@@ -20,9 +20,7 @@ class Process:
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.model = write_model(folder / "model")
         self.endpoints = [f"ipc://{folder}/{name}.{kind}" for kind in ("live", "replay")]

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,15 +18,10 @@ from solarjax.plane.client import PlaneClient
 from solarjax.plane.errors import Conflict, NotFound, Unauthorized, Unavailable
 from solarjax.plane.placement.views import PlacementBody
 from solarjax.plane.retriever import Query
+from tests.support.ports import free_port
 
 SOURCE = Provenance(source="test")
 CLI = [sys.executable, "-m", "solarjax.cli.main"]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Running:

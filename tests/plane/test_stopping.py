@@ -22,6 +22,7 @@ from tests.plane.front import MODEL
 from tests.plane.helpers import draft
 from tests.plane.http import bearer
 from tests.plane.standin import Engine
+from tests.support.ports import free_port
 
 USED = {"X-PlaceMem-Capsules": "fact", "X-PlaceMem-Writeback": "note", "X-Request-Id": "held"}
 BODY = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "code?"}]}
@@ -55,9 +56,7 @@ class Running:
 
     def __init__(self, folder, grace):
         self.folder, self.engine = folder, Engine(folder)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         config = folder / "plane.toml"
         config.write_text(
             f'database = "plane.db"\nport = {self.port}\nshutdown_seconds = {grace}\nrequest_log = "requests.jsonl"\n'

@@ -26,6 +26,7 @@ from solarjax.core.chunks import SweepError
 from solarjax.report import stored
 from solarjax.scale.rendezvous import meet, reach
 from solarjax.scale.status import status
+from tests.support.ports import free_port
 from tests.support.sweeps import assert_part_of
 
 SETTINGS = ("n_topics=6", "n_cycles=4", "dim=16")
@@ -76,12 +77,6 @@ def alone(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
     told = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, told
     return stored.load(out).data
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_two_processes_write_one_dataset(tmp_path: Path, alone: xr.Dataset, environment: dict[str, str]) -> None:

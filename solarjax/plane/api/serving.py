@@ -49,7 +49,7 @@ def hot(caller: p.Caller, plane: p.Plane, front: Front) -> HotView:
     """The tenant's hot capsules as a cache policy keeps them; none without a `[hot]` table in the configuration."""
     if front is None or front.hot_sets is None:
         return HotView()
-    config, found = front.hot_sets.config, front.hot_sets.residents(caller.tenant)
+    config, found = front.hot_sets.config, tuple(front.hot_sets.residents(caller.tenant))
     # The hot set learns of this process's writes; another's, and windows that have run out, are seen here.
     ended = set(plane.gate.check(caller.tenant, plane.catalogue.state(caller.tenant).epoch, found).ended)
     capsules = [str(ref) for ref in found if ref not in ended]

@@ -55,7 +55,8 @@ class Planner:
       experience: of capsules.
       weights, rule: of the choice.
       clock: the catalogue's, for windows.
-      residents: a tenant's hot capsules, if a policy decides which they are; else the experience does.
+      residents: a tenant's hot capsules, if a policy decides which they are; else the experience does. Asked for each
+        request, so looking a version up in what it returns should be quick.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Planner:
     def _heat(self, tenant: str) -> Callable[[Capsule], int]:
         if self._residents is None:
             return partial(self._experience.heat, tenant)
-        hot = frozenset(self._residents(tenant))
+        hot = self._residents(tenant)
         return lambda capsule: int(capsule.ref in hot)
 
     def choose(

@@ -124,7 +124,7 @@ class Exchange:
             pinned = wanted.pinned.get(capsule.id, capsule.version)
             if pinned != capsule.version:
                 raise Conflict(f"{capsule.id}@{pinned} is not in force; {capsule.ref} is", "capsules")
-        question = layout.question_of(self._body.fields)[:MAX_QUERY] if wanted.retrieve else ""
+        question = self._question() if wanted.retrieve else ""
         if question.strip():
             found = await hot.search(self._ticket, question, wanted.retrieve)
             named = {capsule.id for capsule in admission.capsules}
@@ -261,11 +261,13 @@ class Exchange:
             self._serving.segments.learn(self._tenant, plan, self._serving.planner, node)
         self._serving.forecast_reuse(self._tenant, plan.capsules, node)
 
+    def _question(self) -> str:
+        return layout.question_of(self._body.fields)[:MAX_QUERY]
+
     def _write_back(self, attempt: Attempt, plan: Plan, text: str | None) -> None:
         serving, caller = self._serving, self._ticket.principal
         if serving.hot_sets is not None and text is not None:
-            question = layout.question_of(self._body.fields)[:MAX_QUERY]
-            serving.hot_sets.used(self._tenant, question, plan.capsules)
+            serving.hot_sets.used(self._tenant, self._question(), plan.capsules)
         if self._wanted.writeback != "none" and text and text.strip():
             sources = tuple(capsule.ref for capsule in plan.capsules)
             serving.writeback.answer(caller, self._wanted.writeback, text, sources, self._record.id)

@@ -102,7 +102,7 @@ class HotSets:
         for ref in refs:
             self._vectors.pop((tenant, ref), None)
 
-    def residents(self, tenant: str) -> tuple[VersionRef, ...]:
+    def residents(self, tenant: str) -> Collection[VersionRef]:
         """The tenant's hot capsules as of the latest run, less what has ended since."""
         found = self._sets.get(tenant)
         return () if found is None else found.latest
